@@ -1,8 +1,8 @@
 // Copyright The nhc-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// nhc-controller watches Nodes and has the unhealthy ones repaired, as the
-// NodeHealthChecks of the cluster say.
+// nhc-controller watches Nodes and has unhealthy ones repaired, as the NodeHealthChecks
+// of the cluster say.
 package main
 
 import (

@@ -15,8 +15,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 )
 
-// The backoff of all failed writes for one key. How long something waits that was refused is
-// another matter: the planner says so.
+// The backoff of all failed writes for one key. The planner says how long a refusal lasts.
 const (
 	retryBase = 100 * time.Millisecond
 	retryMax  = time.Minute
@@ -30,8 +29,8 @@ type Attempt struct {
 	Reason  v1alpha1.DecisionReason
 }
 
-// Attempts are when writes that have failed are tried again, by a key that tells attempts of
-// different nature apart. It is not for concurrent use.
+// Attempts schedule the repetition of failed writes. The key tells attempts of different kinds
+// apart. It is not for concurrent use.
 type Attempts[K comparable] struct {
 	limiter workqueue.TypedRateLimiter[K]
 	next    map[K]Attempt
@@ -45,7 +44,7 @@ func New[K comparable]() Attempts[K] {
 // Of returns the next attempt for a key.
 func (a *Attempts[K]) Of(key K) Attempt { return a.next[key] }
 
-// Failed schedules the next attempt for a key: something has failed, or the cache shows what is not so any more.
+// Failed schedules the next attempt for a key: something has failed, or the cache is out of date.
 func (a *Attempts[K]) Failed(key K, outcome *remediation.Outcome, now time.Time) {
 	next := Attempt{Due: now.Add(a.limiter.When(key)), Reason: outcome.Reason}
 	if outcome.Err != nil {
@@ -60,8 +59,8 @@ func (a *Attempts[K]) Succeeded(key K) {
 	a.limiter.Forget(key)
 }
 
-// Recheck returns the earliest attempt that is due after now, and forgets all keys but these. An
-// attempt that was due and is not made, because something else forbids it, is not waited for.
+// Recheck returns the earliest attempt that is due after now, and forgets all other keys. It
+// ignores an attempt that was due and that something else forbids.
 func (a *Attempts[K]) Recheck(planned sets.Set[K], now time.Time) time.Time {
 	var next time.Time
 	for key, attempt := range a.next {

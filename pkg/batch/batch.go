@@ -1,9 +1,9 @@
 // Copyright The nhc-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package batch bounds how much a sync does at once, and how long it waits for it (spec 8.4). It is
-// repeated at once while more waits. So it notices in time what has changed meanwhile, however much
-// there is to do, and whatever does not answer.
+// Package batch bounds how much a sync does at once, and how long it waits for that (spec 8.4). While
+// targets are left, the sync is repeated at once. So the controller notices changes in time, also with
+// much to do, or when a request is not answered.
 package batch
 
 import (
@@ -30,7 +30,7 @@ const (
 	MaxActing = 32
 )
 
-// Lane tells what ends from what begins: creations that a webhook does not answer must not hold up the
+// Lane separates endings from beginnings: creations that a webhook does not answer must not delay the
 // deletions for nodes that have recovered.
 type Lane int
 
@@ -41,9 +41,8 @@ const (
 	lanes
 )
 
-// Acting acts on the targets of one health check, batch by batch. What has not answered when a batch
-// ends goes on beside the next ones, and its outcome is that of its target in the first sync after
-// the answer.
+// Acting acts on the targets of one health check, batch by batch. A request without an answer at the
+// end of its batch goes on beside the next batches. The first sync after the answer gets the outcome.
 type Acting struct {
 	clock clock.PassiveClock
 	// patience is how long a batch waits for what it has begun.
@@ -59,8 +58,7 @@ type Acting struct {
 	late map[string]*remediation.Outcome
 }
 
-// New returns an Acting that puts what it begins into a group, and calls wake when something has
-// answered late.
+// New returns an Acting. It starts its goroutines in group, and calls wake after a late answer.
 func New(clock clock.PassiveClock, group *sync.WaitGroup, wake func()) *Acting {
 	a := &Acting{clock: clock, patience: Patience, group: group, wake: wake, late: map[string]*remediation.Outcome{}}
 	for lane := range a.slots {
@@ -81,8 +79,8 @@ func (a *Acting) Idle() bool {
 	return true
 }
 
-// Late returns the outcomes of targets that had not answered when their batch ended, by name. They must
-// not be acted on in this sync. A result is Unanswered until the answer is there, which is returned once.
+// Late returns the outcomes of targets that had not answered when their batch ended, by name. This sync must
+// not act on them. A result is Unanswered until the answer is there. The answer is returned once.
 func (a *Acting) Late() map[string]*remediation.Outcome {
 	a.mu.Lock()
 	defer a.mu.Unlock()

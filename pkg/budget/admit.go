@@ -19,12 +19,12 @@ func (c Asker) compare(other Asker) int {
 
 // Candidate is a node whose remediation is due, as far as its health check is concerned.
 type Candidate struct {
-	// Node is the name of the Node, or what stands for a Machine without one.
+	// Node is the name of the Node, or the name that stands for a Machine without a Node.
 	Node string
 	// Since is when the node became unhealthy.
 	Since time.Time
-	// Begins reports whether nothing but a budget keeps the remediation from beginning. If it
-	// is false, the candidate takes nothing from others (spec B4.3).
+	// Begins reports whether only a budget may keep the remediation from beginning. If it is
+	// false, the candidate takes nothing from others (spec B4.3).
 	Begins bool
 }
 
@@ -32,22 +32,23 @@ type Candidate struct {
 type waiter struct {
 	Candidate
 	asker Asker
-	// yields means that the candidate comes after all others, as it had a place in vain.
+	// yields means that the candidate comes after all others, because it got a place and did
+	// not begin.
 	yields bool
 	// lines are the groups that refuse it, in order of the names of their budgets.
 	lines []line
-	// admitted means that no budget refuses it, and yet it does not begin: a dry run, or a lease that
-	// is taken. Its asker is woken when a budget refuses it (spec 5.6, P2).
+	// admitted means that no budget refuses it. It does not begin for another reason, for example a dry
+	// run or a taken lease. Its asker is woken when a budget refuses it (spec 5.6, P2).
 	admitted bool
 }
 
-// line is where those wait that a group of a budget refuses.
+// line is the waiting line of one group of a budget.
 type line struct{ budget, group string }
 
 func (g *group) line() line { return line{g.budget.Name, g.name} }
 
-// compare has the order of spec B4.1: those that yield last, of the others the one that is
-// unhealthy for the longest first, then by name.
+// compare has the order of spec B4.1: first the candidate that has been unhealthy for the
+// longest time, then by name. Those that yield come last.
 func (w *waiter) compare(other *waiter) int {
 	if w.yields != other.yields {
 		if w.yields {
@@ -58,15 +59,16 @@ func (w *waiter) compare(other *waiter) int {
 	return cmp.Or(w.Since.Compare(other.Since), cmp.Compare(w.Node, other.Node), w.asker.compare(other.asker))
 }
 
-// queue is what a asker waits for.
+// queue is what an asker waits for.
 type queue struct {
 	waiters []*waiter
-	// woken is when the asker was told that something of it may begin, zero if nothing may.
+	// woken is when the asker was told that one of its candidates may begin. It is zero if
+	// none may.
 	woken time.Time
 }
 
-// precedence is how long a asker that was woken keeps what it waited for from others that
-// come after it. Normally it looks at once; one that cannot must not hold up the others.
+// precedence is how long a woken asker comes before those behind it. Normally it looks at
+// once. An asker that cannot look must not delay the others.
 const precedence = 5 * time.Second
 
 // lapsed reports whether the asker was woken, and has not looked for too long.
@@ -74,12 +76,13 @@ func (q *queue) lapsed(now time.Time) bool {
 	return !q.woken.IsZero() && now.Sub(q.woken) >= precedence
 }
 
-// Admit decides which candidates of a asker may begin at the instant now, in the order of
-// spec B4.1 over all askers that are known to wait. It returns why the others may not, by
-// node. Those that may, and begin, have a reservation until End is called for them. What the
-// asker waited for before is forgotten, and so are its reservations for remediations that
-// have begun: SetNode has to have been called with what the caches show, and these have to show
-// the last writes of the asker.
+// Admit decides which candidates of an asker may begin at the instant now, in the order of spec
+// B4.1 over all waiting askers. It returns why the others may not, by node. Candidates that may
+// begin get a reservation until End is called for them.
+//
+// Admit forgets what the asker waited for before, and its reservations for remediations that have
+// begun. So the caller has to call SetNode with what the caches show first, and the caches have to
+// show the last writes of the asker.
 func (c *Counts) Admit(asker Asker, candidates []Candidate, now time.Time) map[string]*Refusal {
 	c.drop(func(r *reservation) bool { return r.asker == asker && r.began && r.expires.IsZero() })
 	delete(c.waiting, asker)
@@ -115,8 +118,8 @@ func (c *Counts) Admit(asker Asker, candidates []Candidate, now time.Time) map[s
 	return c.refusals(waiting.waiters, first, now)
 }
 
-// refusals puts what was found first about each of some waiters into words, by node. Those that the same group of a
-// budget refuses, and nothing else does, wait in line (spec B5.1).
+// refusals returns the first finding about each waiter in words, by node. Waiters that only the same group of a
+// budget refuses wait in line (spec B5.1).
 func (c *Counts) refusals(refused []*waiter, first map[*waiter]finding, now time.Time) map[string]*Refusal {
 	waiters := map[line][]*waiter{}
 	for _, found := range first {
@@ -148,8 +151,8 @@ func (c *Counts) refusals(refused []*waiter, first map[*waiter]finding, now time
 	return refusals
 }
 
-// before returns the candidates of a asker, and those that others wait for and may begin, in
-// order.
+// before returns the candidates of an asker, and the candidates of others that wait and may
+// begin, in order.
 func (c *Counts) before(asker Asker, candidates []Candidate, now time.Time) []*waiter {
 	all := make([]*waiter, 0, len(candidates))
 	for _, candidate := range candidates {
@@ -226,8 +229,8 @@ type attempt struct {
 	tentative []string
 }
 
-// refuses reports whether a candidate is refused. All means to look for all budgets that do, in
-// order of their names.
+// refuses reports whether a candidate is refused. With all, it finds every budget that refuses it,
+// in order of their names.
 func (a *attempt) refuses(w *waiter, all bool) bool {
 	node := a.nodes[w.Node]
 	a.found = a.found[:0]
@@ -248,8 +251,8 @@ func (a *attempt) refuses(w *waiter, all bool) bool {
 	return len(a.found) > 0
 }
 
-// concerned returns the groups that a remediation of a node concerns: those in which it counts, or
-// will from then on. It is nil if nothing is known of it.
+// concerned returns the groups that a remediation of a node concerns: the node counts in them, or
+// will from then on. It is nil for an unknown node.
 func (c *Counts) concerned(node *countedNode) []*group {
 	switch {
 	case node == nil:
@@ -290,5 +293,5 @@ func (a *attempt) end() {
 // WaitingAskers returns those that wait for a budget, in any order.
 func (c *Counts) WaitingAskers() []Asker { return slices.Collect(maps.Keys(c.waiting)) }
 
-// Waits reports whether a asker waits for a budget.
+// Waits reports whether an asker waits for a budget.
 func (c *Counts) Waits(asker Asker) bool { return c.waiting[asker] != nil }

@@ -4,7 +4,8 @@
 // Package budget decides which remediations RemediationBudgets allow to begin, over all health
 // checks. It is pure: it reads only its arguments and never asks for the time.
 //
-// Counts has what is counted, and who waits. A candidate needs all budgets that select its node.
+// Counts has the numbers, and the askers that wait. A candidate needs all budgets that select its
+// node.
 package budget
 
 import (
@@ -32,8 +33,7 @@ type Budget struct {
 	// Reason is that of the spec.
 	Reason string
 
-	// selector is for the labels of nodes, or for those of the Machines in machineNamespace if
-	// that is set.
+	// selector matches labels of nodes or, if machineNamespace is set, of the Machines there.
 	selector                    labels.Selector
 	machineNamespace            string
 	topologyKey                 string
@@ -42,8 +42,8 @@ type Budget struct {
 	windows                     []window
 }
 
-// Parse reads the spec of a RemediationBudget. What is wrong with it is the Problem of the
-// result. A selector that is none selects all nodes: in doubt nothing begins.
+// Parse reads the spec of a RemediationBudget. The Problem of the result says what is wrong
+// with it. An invalid selector selects all nodes: in doubt nothing begins.
 func Parse(budget *v1alpha1.RemediationBudget) *Budget {
 	spec := &budget.Spec
 	b := &Budget{
@@ -163,7 +163,7 @@ func (b *Budget) nextStart(last time.Time) time.Time {
 	return last.Add(b.minInterval)
 }
 
-// scaled returns the number that a limit stands for, and false if there is none.
+// scaled returns the value of a limit, and false if there is no limit.
 func scaled(limit *intstr.IntOrString, total int) (n int, limited bool) {
 	if limit == nil {
 		return 0, false

@@ -3,21 +3,21 @@
 
 package budget
 
-// Budgets are what the controllers of health checks ask before anything begins. The methods may
-// be called from any goroutine.
+// Budgets are the RemediationBudgets as the controllers of health checks ask them before anything
+// begins. The methods may be called from any goroutine.
 type Budgets interface {
-	// Ready returns watches.ErrPending as long as it is not known which budgets there are.
-	// When that is over, everything is synced again.
+	// Ready returns watches.ErrPending as long as the budgets are not known. Afterwards
+	// everything is synced again.
 	Ready() error
 	// Admit decides as Counts.Admit does. If the budgets cannot be read, it refuses all
-	// candidates. Revision changes with the spec of any budget: what was admitted by an older
-	// one does not begin any more.
+	// candidates. Revision changes with the spec of any budget: an admission of an older revision
+	// no longer counts.
 	Admit(asker Asker, candidates []Candidate) (refusals map[string]*Refusal, revision int64)
-	// Revision is that of now.
+	// Revision returns the present revision.
 	Revision() int64
-	// End says what became of a remediation that was admitted.
+	// End reports the outcome of an admitted remediation.
 	End(asker Asker, node string, result Result)
-	// Forget drops what is known of a asker that is gone.
+	// Forget drops what is known of an asker that is gone.
 	Forget(asker Asker)
 	// NodeChanged is called when a Node, or what Observe returns for it, may have changed, and
 	// NodesChanged when that holds for all nodes.
@@ -27,13 +27,13 @@ type Budgets interface {
 
 // HealthChecks are the health checks of one kind. They tell the budgets what to count.
 type HealthChecks interface {
-	// HasSynced reports whether Observe and Remediating know all that there is. SyncAll is called for
-	// all health checks when it begins to.
+	// HasSynced reports whether Observe and Remediating know everything. When that begins, SyncAll is
+	// called for all health checks.
 	HasSynced() bool
 	// Observe returns what the health checks know of a node.
 	Observe(node string) Observation
-	// Remediating returns the names of all nodes that Observe says are under remediation, and perhaps
-	// of others. Nothing else lists those that are gone.
+	// Remediating returns the names of all nodes that are under remediation by Observe, and perhaps of
+	// others. Nothing else lists nodes that are gone.
 	Remediating() []string
 	// Wake syncs the health checks of these names, and SyncAll all of them.
 	Wake(names []string)
@@ -42,13 +42,13 @@ type HealthChecks interface {
 
 // Machines are what budgets with a machineSelector count.
 type Machines interface {
-	// MachineOf returns the Machine of a Node, or the one that a name stands for.
+	// MachineOf returns the Machine of a Node, or the Machine that a name stands for.
 	MachineOf(name string) Machine
-	// MachineNames returns the names of all Machines that MachineOf knows: those of their Nodes,
-	// or what stands for a Machine without one.
+	// MachineNames returns the names under which MachineOf knows all Machines: the name of its
+	// Node, or the name that stands for a Machine without a Node.
 	MachineNames() []string
-	// MachinesReadable returns why Machines cannot be read, and watches.ErrPending as long as that
-	// is not known. NodesChanged is called when that changes.
+	// MachinesReadable returns why Machines cannot be read, and watches.ErrPending as long as that is
+	// unknown. NodesChanged is called when the answer changes.
 	MachinesReadable() error
 }
 

@@ -12,17 +12,17 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 )
 
-// Past is what the status of a budget says of what was before, by group.
+// Past is what the status of a budget says about earlier times, by group.
 type Past struct {
-	// Started are when remediations began last.
+	// Started is when the last remediation began.
 	Started map[string]time.Time
-	// Within has the groups that have exceeded maxUnhealthy, and since when they do not any more, zero if they
-	// did when the status was written.
+	// Within has the groups that have exceeded maxUnhealthy, and when each came back within it. It is zero for a
+	// group that still exceeded it when the status was written.
 	Within map[string]time.Time
 }
 
-// PastOf returns what the status of a budget says. No time is later than now: a clock that was ahead when it was
-// written must not hold up a group until then.
+// PastOf returns what the status of a budget says. No time is later than now: a status written by a clock that was
+// ahead must not delay a group until then.
 func PastOf(budget *v1alpha1.RemediationBudget, now time.Time) *Past {
 	past := &Past{Started: map[string]time.Time{}, Within: map[string]time.Time{}}
 	for i := range budget.Status.Groups {
@@ -43,7 +43,7 @@ func PastOf(budget *v1alpha1.RemediationBudget, now time.Time) *Past {
 	return past
 }
 
-// recall adds what the status of a budget says to what this process has seen itself.
+// recall adds what the status of a budget says to what this process has seen.
 func (b *counted) recall(past *Past) {
 	for name, at := range past.Started {
 		b.started[name] = latest(b.started[name], at)
@@ -55,7 +55,7 @@ func (b *counted) recall(past *Past) {
 	}
 }
 
-// look notes which groups exceed maxUnhealthy, and which of those that did have been within it for cooldown
+// look notes which groups exceed maxUnhealthy. It forgets groups that have been within it again for cooldown
 // (spec B3.6).
 func (b *counted) look(now time.Time) {
 	if b.cooldown == 0 || b.Problem != "" {
@@ -78,14 +78,15 @@ func (b *counted) look(now time.Time) {
 	}
 }
 
-// exceeds reports whether more nodes of a group are not healthy than maxUnhealthy allows.
+// exceeds reports whether a group has more nodes that are not healthy than maxUnhealthy
+// allows.
 func (g *group) exceeds() bool {
 	limit, limited := scaled(g.budget.maxUnhealthy, g.observed)
 	return limited && g.unhealthy > limit
 }
 
-// cooledDown returns when a group has been within maxUnhealthy for cooldown, zero if it has not exceeded it, or still
-// does.
+// cooledDown returns when the cooldown of a group ends. It is zero for a group that has not exceeded maxUnhealthy, or
+// still does.
 func (g *group) cooledDown() time.Time {
 	if since := g.budget.within[g.name]; g.budget.cooldown > 0 && !since.IsZero() {
 		return since.Add(g.budget.cooldown)

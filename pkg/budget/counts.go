@@ -13,25 +13,25 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 )
 
-// Node is what budgets have to know of a node (spec B3).
+// Node is what budgets know of a node (spec B3).
 type Node struct {
-	// Exists reports whether there is a Node object. One that is gone keeps the labels that it
-	// had last, as long as it is under remediation or has a Machine. If these are not known, it
-	// has none.
+	// Exists reports whether there is a Node object. A Node that is gone keeps its last labels as
+	// long as it is under remediation or has a Machine. Unknown labels count as none.
 	Exists bool
 	Labels map[string]string
 	// NotReady reports whether condition Ready is not True.
 	NotReady bool
-	// Machine is the one that stands for the node, or for which the node stands.
+	// Machine is the Machine that names the node, or the Machine without a Node that this
+	// entry stands for.
 	Machine Machine
 	// Observation is what the health checks know of the node.
 	Observation
 }
 
-// Machine is what budgets have to know of a Machine. The zero value stands for none.
+// Machine is what budgets know of a Machine. The zero value stands for none.
 type Machine struct {
-	// Exists reports whether there is a Machine. What is known of one that is gone is kept as
-	// that of a Node is.
+	// Exists reports whether there is a Machine. A Machine that is gone keeps its labels as a
+	// Node does.
 	Exists    bool
 	Namespace string
 	Labels    map[string]string
@@ -48,23 +48,24 @@ func (n *Node) equal(other *Node) bool {
 
 // Observation is what health checks know of a node.
 type Observation struct {
-	// Unhealthy reports whether one that selects the node judges it not to be healthy.
+	// Unhealthy reports whether a health check that selects the node judges it not to be
+	// healthy.
 	Unhealthy bool
-	// Remediating reports whether one has the node under remediation, and Started since when,
-	// zero if that is not known.
+	// Remediating reports whether a health check has the node under remediation. Started is
+	// since when, zero if that is unknown.
 	Remediating bool
 	Started     time.Time
 }
 
-// Merge adds what another kind of health checks knows. Of two beginnings the later one counts.
+// Merge adds what another kind of health checks knows. The later one of two beginnings counts.
 func (o *Observation) Merge(other Observation) {
 	o.Unhealthy = o.Unhealthy || other.Unhealthy
 	o.Remediating = o.Remediating || other.Remediating
 	o.Started = latest(o.Started, other.Started)
 }
 
-// Counts counts nodes for budgets, and knows who waits for them. It may be used from one
-// goroutine at a time.
+// Counts counts nodes for budgets, and knows which askers wait for them. It may be used
+// from one goroutine at a time.
 type Counts struct {
 	// budgets are in order of their names.
 	budgets []*counted
@@ -74,7 +75,8 @@ type Counts struct {
 	waiting  map[Asker]*queue
 	// admitted are the candidates that no budget refuses, and that do not begin.
 	admitted map[Asker][]*waiter
-	// yielding are those that had a place in vain, and since when they yield to all others.
+	// yielding are the candidates that got a place and did not begin, and since when they
+	// yield to all others.
 	yielding map[attempted]time.Time
 }
 
@@ -93,8 +95,8 @@ func (n *countedNode) remediating() bool { return n.Remediating || n.reservation
 // exists reports whether there is anything to be counted.
 func (n *countedNode) exists() bool { return n.Exists || n.Machine.Exists || n.remediating() }
 
-// countsIn reports whether a node counts for a budget, and the name of its group. A Machine without
-// a Node counts as a node once it is under remediation, and the other way round.
+// countsIn reports whether a node counts for a budget, and the name of its group. A Machine without a
+// Node counts as a node once it is under remediation, and a Node without a Machine as a Machine.
 func (n *countedNode) countsIn(b *Budget) (group string, counts bool) {
 	exists := n.Exists
 	if b.machineNamespace != "" {
@@ -119,8 +121,8 @@ func NewCounts() *Counts {
 	return &Counts{nodes: map[string]*countedNode{}, reserved: sets.New[string](), waiting: map[Asker]*queue{}, admitted: map[Asker][]*waiter{}, yielding: map[attempted]time.Time{}}
 }
 
-// SetBudget adds or replaces a budget. Past is what its status says, nil if it says nothing. What is known of the
-// version before is kept.
+// SetBudget adds or replaces a budget. past is what its status says, nil if it says nothing. SetBudget keeps what is
+// known of the earlier version.
 func (c *Counts) SetBudget(budget *Budget, past *Past) {
 	fresh := &counted{Budget: budget, groups: map[string]*group{}, started: map[string]time.Time{}, within: map[string]time.Time{}}
 	if past != nil {
@@ -151,9 +153,9 @@ func (c *Counts) Recall(budget string, past *Past) {
 	}
 }
 
-// inherit takes over what was before from the version before. If that has other groups, the last beginning may have
-// been in any of the new ones, and any of them may have been part of one that cools down. One that could not be evaluated
-// for a while has the same groups.
+// inherit takes over the past from the earlier version. If that version has other groups, the last beginning may have
+// been in any new group, and any new group may have been part of a group that cools down. A version that could not be
+// evaluated for a while has the same groups.
 func (b *counted) inherit(old *counted) {
 	b.floor, b.regrouped = old.floor, old.regrouped
 	unreadable := old.Generation == b.Generation && (old.Problem != "" || b.Problem != "")
@@ -244,8 +246,8 @@ func (c *Counts) SetNode(name string, node Node) {
 	}
 }
 
-// StopFollowing tells that SetNode is not called until there is a budget again. The labels of what
-// exists may change meanwhile, and are forgotten; what is gone keeps those that it had last (spec B3.2).
+// StopFollowing tells that SetNode is not called until there is a budget again. Labels of existing nodes
+// may change until then, so they are forgotten. Nodes that are gone keep their last labels (spec B3.2).
 func (c *Counts) StopFollowing() {
 	for _, node := range c.nodes {
 		if node.Exists {
@@ -297,8 +299,8 @@ func (c *Counts) groupsOf(isIn func(*Budget) (group string, is bool)) (groups []
 	return groups
 }
 
-// NextChange returns the next instant after now at which time alone changes what the budgets
-// allow, to whom, or what Expire drops. It is zero if there is none.
+// NextChange returns the next instant after now at which time alone changes an answer of the
+// budgets, or at which Expire drops something. It is zero if there is none.
 func (c *Counts) NextChange(now time.Time) (next time.Time) {
 	at := func(instant time.Time) {
 		if instant.After(now) {

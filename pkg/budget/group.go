@@ -14,12 +14,12 @@ type counted struct {
 	*Budget
 	phase  phase
 	groups map[string]*group
-	// started are when remediations began last, by group, also of groups without nodes.
+	// started is when the last remediation began, by group, also for groups without nodes.
 	started map[string]time.Time
 	// floor is the same for all groups, from before topologyKey was changed.
 	floor time.Time
-	// within has the groups that have exceeded maxUnhealthy, and since when they do not any more, zero if they do.
-	// Those that have cooled down are not in it.
+	// within has the groups that have exceeded maxUnhealthy, and when each came back within it, zero for a group that
+	// still exceeds it. Groups that have cooled down are not in it.
 	within map[string]time.Time
 	// regrouped means that a group of a version with other groups cooled down.
 	regrouped bool
@@ -44,7 +44,7 @@ func (b *counted) group(name string) *group {
 	return &group{name: name, budget: b}
 }
 
-// forgetStarted forgets what minInterval does not ask for any more, in groups without nodes.
+// forgetStarted forgets beginnings in groups without nodes once minInterval is over.
 func (b *counted) forgetStarted(now time.Time) {
 	for name, at := range b.started {
 		if b.groups[name] == nil && !now.Before(b.nextStart(at)) {
@@ -99,8 +99,8 @@ func (g *group) remove(name string, node *countedNode) {
 	}
 }
 
-// shown returns the group as status shows it: without what may be refused yet. A place that is taken in
-// vain would have the numbers change twice, and for a moment status would show what never was.
+// shown returns the group as status shows it: without reservations that may still be refused. Otherwise
+// the numbers would change twice for a remediation that never began.
 func (g *group) shown() *group {
 	if len(g.attempts) == 0 {
 		return g

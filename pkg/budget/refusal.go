@@ -19,7 +19,8 @@ type Refusal struct {
 	Budget string
 	// Message has the numbers (spec B5.1).
 	Message string
-	// Place is that among those that wait, such as 3rd of 7. It is empty for one that waits alone.
+	// Place is the place in the waiting line, such as 3rd of 7. It is empty for a node that waits
+	// alone.
 	Place string
 	// Until is when time alone may change that, zero if it does not.
 	Until time.Time
@@ -33,7 +34,7 @@ func (r *Refusal) Text() string {
 	return r.Message + " (" + r.Place + " that wait)"
 }
 
-// finding is what a group has against a candidate: one of the fields is set.
+// finding is the reason for which a group refuses a candidate. One of the fields is set.
 type finding struct {
 	group *group
 	// invalid: the budget cannot be evaluated.
@@ -48,9 +49,9 @@ type finding struct {
 	taken *reservation
 }
 
-// check returns what a group has against a candidate, and whether it has. The node is counted
-// as not healthy, whatever else is known of it (spec B3.3): its health check knows best. It may be
-// nil, or not count in the group yet: a Machine without a Node.
+// check returns the reason for which a group refuses a candidate, and whether there is one. The node
+// always counts as not healthy, because its health check says so (spec B3.3). node may be nil, or not
+// count in the group yet: a Machine without a Node.
 func (g *group) check(w *waiter, node *countedNode, now time.Time) (found finding, refused bool) {
 	b := g.budget
 	found.group = g
@@ -95,7 +96,7 @@ func (g *group) check(w *waiter, node *countedNode, now time.Time) (found findin
 	return found, false
 }
 
-// refusal puts a finding into the words of spec B5.1. The place is that among so many that wait, 0 for one that has none.
+// refusal puts a finding into the words of spec B5.1. place is the place in the line of so many waiters, 0 for none.
 func (f *finding) refusal(place, of int, now time.Time) *Refusal {
 	b := f.group.budget
 	refusal := &Refusal{Budget: b.Name, Message: b.Name, Until: b.at(now).until}

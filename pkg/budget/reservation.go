@@ -14,16 +14,17 @@ type reservation struct {
 	asker Asker
 	// at is when the remediation began, as far as is known.
 	at time.Time
-	// shown means that a remediation of the node began, by the caches, since it was reserved.
+	// shown means that the caches show a beginning of a remediation since the reservation.
 	shown bool
-	// began means that the remediation has begun, so far as is known. The caches show it the
-	// next time that the asker looks, if not before.
+	// began means that the remediation has begun, as far as is known. The caches show it the
+	// next time that the asker looks, at the latest.
 	began bool
-	// expires is set if it may have begun: the reservation is kept until then.
+	// expires is set if the remediation may have begun. The reservation is kept until then.
 	expires time.Time
 }
 
-// pending reports whether the remediation has not begun: something else may still refuse it.
+// pending reports whether the remediation has not begun, so that something else may still
+// refuse it.
 func (r *reservation) pending() bool { return !r.began && r.expires.IsZero() }
 
 // Result is what became of a remediation that was admitted.
@@ -36,7 +37,7 @@ const (
 	Begun
 	// Uncertain keeps it for a minute: by then the caches show whether it has begun.
 	Uncertain
-	// Rejected gives back what was reserved, as something else has refused the remediation, or it
+	// Rejected gives back the reservation, because something else has refused the remediation, or it
 	// has failed. The next attempts yield to all others.
 	Rejected
 )
@@ -44,9 +45,9 @@ const (
 // uncertainFor is how long a remediation that may have begun counts.
 const uncertainFor = time.Minute
 
-// yieldFor is how long a candidate comes after all others that had a place in vain. Otherwise one
-// that can never begin, such as a control plane node that etcd needs, would hold up all that
-// follow (spec B4.3). After that, it is tried in its turn again.
+// yieldFor is how long a candidate comes after all others once it got a place and did not begin.
+// Otherwise a candidate that can never begin, such as a control plane node that etcd needs, would
+// block all behind it (spec B4.3). After that, it is tried in its turn again.
 const yieldFor = time.Minute
 
 // attempted is a candidate that had a place.
@@ -71,8 +72,8 @@ func (c *Counts) remember(asker Asker, node string, result Result, now time.Time
 	}
 }
 
-// End says what became of a remediation that Admit has admitted. Where no budget applies, Admit
-// may have admitted a node for two askers: the one that begins has the reservation.
+// End takes the outcome of a remediation that Admit has admitted. Where no budget applies, Admit
+// may have admitted a node for two askers. The asker that begins has the reservation.
 func (c *Counts) End(asker Asker, node string, result Result, now time.Time) {
 	c.remember(asker, node, result, now)
 	r := c.reservationOf(node)
@@ -92,8 +93,8 @@ func (c *Counts) End(asker Asker, node string, result Result, now time.Time) {
 	}
 }
 
-// Expire drops what time has settled: the reservations of remediations that may have begun, and
-// beginnings that no interval asks for any more.
+// Expire drops expired reservations of remediations that may have begun, and beginnings that are
+// older than every minInterval.
 func (c *Counts) Expire(now time.Time) {
 	c.drop(func(r *reservation) bool { return r.began && !r.expires.IsZero() && !now.Before(r.expires) })
 	maps.DeleteFunc(c.yielding, func(_ attempted, since time.Time) bool { return !now.Before(since.Add(yieldFor)) })
@@ -102,7 +103,7 @@ func (c *Counts) Expire(now time.Time) {
 	}
 }
 
-// Forget drops what is known of a asker that is gone.
+// Forget drops what is known of an asker that is gone.
 func (c *Counts) Forget(asker Asker, now time.Time) {
 	delete(c.waiting, asker)
 	delete(c.admitted, asker)
@@ -124,7 +125,7 @@ func (c *Counts) reserve(node string, r *reservation) {
 	}
 }
 
-// Reserved returns the nodes for which a asker has a reservation, in any order.
+// Reserved returns the nodes for which an asker has a reservation, in any order.
 func (c *Counts) Reserved(asker Asker) (nodes []string) {
 	for name := range c.reserved {
 		if c.nodes[name].reservation.asker == asker {
@@ -151,8 +152,8 @@ func (c *Counts) drop(matches func(*reservation) bool) {
 	}
 }
 
-// settle ends the reservation of a node whose remediation has begun, as far as is known. It may
-// even be over before a cache has shown it.
+// settle ends the reservation of a node whose remediation has begun, as far as is known. The
+// remediation may be over before a cache has shown it.
 func (c *Counts) settle(name string) {
 	node := c.nodes[name]
 	for _, g := range node.groups {

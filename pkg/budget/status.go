@@ -20,8 +20,8 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 )
 
-// Status returns the status of a budget at the instant now (spec B5.2): old itself if nothing
-// has changed, or if there is no such budget. Whom the budget keeps waiting is what Admit and
+// Status returns the status of a budget at the instant now (spec B5.2). It returns old itself if
+// nothing has changed, or if there is no such budget. The waiting nodes are those that Admit and
 // Woken have found last.
 func (c *Counts) Status(name string, old *v1alpha1.RemediationBudgetStatus, now time.Time) *v1alpha1.RemediationBudgetStatus {
 	budget := c.find(name)
@@ -47,8 +47,8 @@ func (c *Counts) Status(name string, old *v1alpha1.RemediationBudgetStatus, now 
 	return status
 }
 
-// report returns all groups that have nodes, and those whose past minInterval or cooldown asks
-// for. Those that allow the fewest remediations come first.
+// report returns all groups that have nodes, and those whose past still counts for minInterval or
+// cooldown. Groups that allow the fewest remediations come first.
 func (b *counted) report(now time.Time) []v1alpha1.BudgetGroup {
 	groups := slices.Grow([]v1alpha1.BudgetGroup(nil), len(b.groups))
 	for _, g := range b.groups {
@@ -82,8 +82,8 @@ func (g *group) report(now time.Time) v1alpha1.BudgetGroup {
 	return reported
 }
 
-// leastAllowed returns how many remediations the tightest group allows, of those that have
-// nodes. Without any, it is what the budget allows a group without nodes.
+// leastAllowed returns how many remediations the tightest group with nodes allows. Without
+// such a group, it is what the budget allows an empty group.
 func (b *counted) leastAllowed(groups []v1alpha1.BudgetGroup, now time.Time) *int32 {
 	for i := range groups {
 		if groups[i].ObservedNodes > 0 {
@@ -93,7 +93,7 @@ func (b *counted) leastAllowed(groups []v1alpha1.BudgetGroup, now time.Time) *in
 	return (&group{budget: b}).report(now).RemediationsAllowed
 }
 
-// compareAllowed puts what is not limited last.
+// compareAllowed sorts by the allowed number, unlimited groups last.
 func compareAllowed(a, b *int32) int {
 	switch {
 	case a == nil && b == nil:
@@ -106,8 +106,8 @@ func compareAllowed(a, b *int32) int {
 	return cmp.Compare(*a, *b)
 }
 
-// waitingFor returns the nodes that a budget keeps waiting, sorted: it refuses them, and nothing else
-// does. So those of a dry run do not count.
+// waitingFor returns the nodes that a budget keeps waiting, sorted: only the budget refuses them. So
+// nodes of a dry run do not count.
 func (c *Counts) waitingFor(budget string) []string {
 	var nodes []string
 	for _, waiting := range c.waiting {
@@ -156,8 +156,8 @@ func (b *counted) setConditions(conditions *[]metav1.Condition, waiting []string
 	}
 }
 
-// maxNamed is how many nodes a message names, and maxMessage how long it is, which is also what
-// the API takes in an event.
+// maxNamed is how many nodes a message names. maxMessage is its largest length, which is also the
+// limit of the API for an event.
 const maxNamed, maxMessage = 10, 1024
 
 func explainWaiting(nodes []string) string {

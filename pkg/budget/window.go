@@ -16,15 +16,15 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 )
 
-// window is open for duration from each moment of the schedule, which is local time.
+// window opens at each moment of the schedule, in local time, for duration.
 type window struct {
 	schedule cron.SpecSchedule
 	location *time.Location
 	duration time.Duration
 }
 
-// fiveFields is what cron must look like, as admission has it. It keeps out what the parser
-// takes besides: a time zone in front, and names such as @daily.
+// fiveFields is the form of cron that admission accepts. The parser alone would also accept a
+// time zone in front, and names such as @daily.
 var fiveFields = regexp.MustCompile(`^ *[0-9A-Za-z*/,?-]+( +[0-9A-Za-z*/,?-]+){4} *$`)
 
 // parseWindow reads a schedule. The error says what is wrong with it.
@@ -55,9 +55,8 @@ func parseWindow(schedule *v1alpha1.BudgetSchedule) (window, error) {
 	return window{schedule: moments, location: location, duration: schedule.Duration.Duration}, nil
 }
 
-// next returns the first moment after an instant. A moment that the clocks skip when they are put
-// forward is the instant at which they are. One that they show twice when they are put back
-// comes twice.
+// next returns the first moment after an instant. If the clocks are put forward and skip a moment,
+// it is the instant of that change. If they are put back and show a moment twice, it comes twice.
 func (w *window) next(after time.Time) time.Time {
 	for begin := after; ; {
 		_, offset := begin.In(w.location).Zone()
@@ -91,7 +90,8 @@ func (w *window) nextChange(now time.Time) time.Time {
 	return change
 }
 
-// end returns when the window closes that is open at the instant now, zero if none is open.
+// end returns when the window closes that is open at the instant now. It is zero if the window
+// is not open.
 func (w *window) end(now time.Time) time.Time {
 	opened := w.next(now.Add(-w.duration))
 	if opened.After(now) {
@@ -103,14 +103,15 @@ func (w *window) end(now time.Time) time.Time {
 // phase is a time in which a budget either applies or does not.
 type phase struct {
 	applies bool
-	// until is when that changes, zero if it does not, or not within many windows.
+	// until is when the phase ends. It is zero if it does not, or not within maxChained
+	// windows.
 	until time.Time
-	// from is the instant at which this was found, and recheck when it has to be found again,
-	// zero if it has not.
+	// from is the instant at which the phase was computed. recheck is when it has to be computed
+	// again, zero if never.
 	from, recheck time.Time
 }
 
-// covers reports whether what was found holds at the instant now.
+// covers reports whether the phase was computed for the instant now, too.
 func (p *phase) covers(now time.Time) bool {
 	return !p.from.IsZero() && !now.Before(p.from) && (p.recheck.IsZero() || now.Before(p.recheck))
 }
@@ -141,8 +142,8 @@ func phaseAt(windows []window, now time.Time) phase {
 	return phase{applies: true, until: until, from: now, recheck: until}
 }
 
-// latestEnd returns when the last window closes of those that are open at an instant, zero if
-// none is.
+// latestEnd returns when the last one of the windows closes that are open at an instant. It is
+// zero if none is open.
 func latestEnd(windows []window, now time.Time) (latest time.Time) {
 	for i := range windows {
 		if end := windows[i].end(now); end.After(latest) {

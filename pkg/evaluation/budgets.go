@@ -11,7 +11,8 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 )
 
-// Candidates returns the candidates that no limit has refused yet, as budgets know them.
+// Candidates returns the candidates that no limit has refused yet, in the form of package
+// budget.
 func Candidates(plans []remediation.NodePlan) (candidates []budget.Candidate) {
 	for i := range plans {
 		if plan := &plans[i]; plan.Candidate && plan.Withheld == nil {
@@ -22,8 +23,8 @@ func Candidates(plans []remediation.NodePlan) (candidates []budget.Candidate) {
 }
 
 // Refuse withholds the first CR of the candidates that a budget refuses (spec B1). It changes the
-// plans in place. It returns the nodes of the others that begin: budgets have a reservation for
-// them until Ends are told.
+// plans in place. It returns the nodes of the other candidates that begin. Budgets hold a
+// reservation for them until they get the result of Ends.
 func Refuse(policy *remediation.Policy, plans []remediation.NodePlan, refusals map[string]*budget.Refusal, now time.Time) (reserved []string) {
 	for i := range plans {
 		plan := &plans[i]
@@ -39,7 +40,8 @@ func Refuse(policy *remediation.Policy, plans []remediation.NodePlan, refusals m
 	return reserved
 }
 
-// Ends returns what became of the nodes that have begun, or were to. All others have not begun.
+// Ends returns the outcomes of the nodes whose plans begin a remediation. All others have not
+// begun.
 func Ends(results []remediation.NodeResult) map[string]budget.Result {
 	ends := make(map[string]budget.Result, len(results))
 	for _, result := range results {

@@ -25,7 +25,7 @@ type Input struct {
 	// Observed is the number of selected nodes.
 	Observed int
 	// Nodes are those that may not be healthy, or have CRs. All others are healthy. Evaluate
-	// completes them by the verdict and by the constraints of all nodes.
+	// adds the verdict and the constraints of all nodes to them.
 	Nodes []remediation.Node
 	// Objects are the Nodes behind Nodes, at the same indexes; nil for a deleted one.
 	Objects []*corev1.Node
@@ -43,8 +43,8 @@ type Input struct {
 
 // Platform is what was observed of the platform.
 type Platform struct {
-	// Conflict means that MachineHealthChecks look after the same machines, and Unknown that it
-	// was never found out whether they do.
+	// Conflict means that MachineHealthChecks look after the same machines. Unknown means that
+	// this was never found out.
 	Conflict, Unknown bool
 	// MachineHealthChecks reports whether there is any.
 	MachineHealthChecks bool
@@ -52,7 +52,7 @@ type Platform struct {
 	Upgrading bool
 }
 
-// Result is what an Input means.
+// Result is the evaluation of an Input.
 type Result struct {
 	Summary health.Summary
 	Gate    health.Gate
@@ -97,8 +97,7 @@ func (r *Result) judge(in *Input, node *remediation.Node, obj *corev1.Node, now 
 	}
 	node.Verdict = Judge(&in.NHC.Spec, in.Platform, obj, seen, now)
 	if len(in.NHC.Spec.UnhealthyConditions) == 0 && remediated {
-		// There is nothing to judge it by, and to call it healthy would delete its CRs
-		// (spec 4.2).
+		// The spec has nothing to judge it by. A healthy verdict would delete its CRs (spec 4.2).
 		node.Verdict = health.Verdict{State: health.SoonUnhealthy}
 	}
 	if !node.Constraints.Unselected {
@@ -109,8 +108,8 @@ func (r *Result) judge(in *Input, node *remediation.Node, obj *corev1.Node, now 
 	}
 }
 
-// Judge judges a Node by the rules of a NodeHealthCheck, given what was seen of its conditions before.
-// Where MachineHealthChecks replace nodes that terminate, these are left to them (spec 7.7).
+// Judge judges a Node by the rules of a NodeHealthCheck and by earlier sightings of its conditions. If
+// MachineHealthChecks replace terminating nodes, it leaves these to them (spec 7.7).
 func Judge(spec *v1alpha1.NodeHealthCheckSpec, platform Platform, node *corev1.Node, seen []health.Sighting, now time.Time) health.Verdict {
 	if platform.MachineHealthChecks && remediation.Terminating(node.Status.Conditions) {
 		return health.Verdict{}
@@ -118,20 +117,20 @@ func Judge(spec *v1alpha1.NodeHealthCheckSpec, platform Platform, node *corev1.N
 	return health.JudgeNode(spec.UnhealthyConditions, health.EvidenceOf(node, seen), now)
 }
 
-// stormInput returns what a storm is judged by. Created is the number of nodes that have
-// got their first CR since the nodes were counted.
+// stormInput returns the input of a storm. created is the number of nodes that have got
+// their first CR since the nodes were counted.
 func (r *Result) stormInput(created int) health.StormInput {
 	return health.StormInput{Gate: r.Gate, Unhealthy: r.Summary.Unhealthy, Remediated: r.Summary.Remediated + created}
 }
 
-// SetPolicy sets what the NodeHealthCheck wants done, with the constraints that hold for all
-// nodes and what explains them, from gate, storm and upgrade as the result has them.
+// SetPolicy sets the policy of the NodeHealthCheck, with the constraints of all nodes and their
+// explanation, from the gate, storm and upgrade of the result.
 func (r *Result) SetPolicy(in *Input) {
 	r.Policy = newPolicy(in)
 	r.constrain(in)
 }
 
-// newPolicy returns what a NodeHealthCheck wants done.
+// newPolicy returns the policy of a NodeHealthCheck.
 func newPolicy(in *Input) remediation.Policy {
 	policy := remediation.Policy{Owner: object.OwnerOf(in.NHC), Steps: in.Templates.Steps, Templates: in.Templates.Templates}
 	policy.DryRun = in.DryRun || in.NHC.Spec.Mode == v1alpha1.ModeDryRun
@@ -141,7 +140,7 @@ func newPolicy(in *Input) remediation.Policy {
 	return policy
 }
 
-// constrain sets the constraints that hold for all nodes, and what explains them.
+// constrain sets the constraints that hold for all nodes, and their explanation.
 func (r *Result) constrain(in *Input) {
 	context := &r.Policy.Context
 	context.Gate, context.SpecProblem, context.Unread, context.PauseRequests = r.Gate, in.SpecProblem, in.Templates.Unread, in.NHC.Spec.PauseRequests
@@ -161,15 +160,15 @@ func (r *Result) constrain(in *Input) {
 	r.setStorm(&in.NHC.Spec, r.Storm)
 }
 
-// setStorm sets the storm and what follows from it.
+// setStorm sets the storm and its consequences.
 func (r *Result) setStorm(spec *v1alpha1.NodeHealthCheckSpec, storm health.Storm) {
 	context := &r.Policy.Context
 	r.Storm, context.Storm, context.Constraints.Storm = storm, storm, storm.Active
 	context.StormEnd = storm.End(health.StormRulesOf(spec))
 }
 
-// SettleStorm brings the storm up to date with what was created: to reach the limit is
-// enough to begin one (spec 9.2).
+// SettleStorm updates the storm after the creations. A storm begins as soon as its limit
+// is reached (spec 9.2).
 func (r *Result) SettleStorm(spec *v1alpha1.NodeHealthCheckSpec, results []remediation.NodeResult, now time.Time) {
 	created := 0
 	for _, result := range results {

@@ -11,8 +11,8 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 )
 
-// Facts is what decisions read of a Node besides its conditions, its Machines, its age and
-// whether it is selected. A change of it starts a sync (spec 21.1).
+// Facts is what decisions read of a Node, besides its conditions, its Machines, its age and
+// its selection. A change of it starts a sync (spec 21.1).
 type Facts struct {
 	UID              types.UID
 	ControlPlane     bool
@@ -38,8 +38,8 @@ func FactsOf(node *corev1.Node) Facts {
 	}
 }
 
-// ConstraintsOf returns what constrains a node alone, as its Node says, whether it is selected, and
-// why it is left to what looks after its Machine. The Node is nil if there is none.
+// ConstraintsOf returns the constraints of one node: from its Node, its selection, and the health
+// check of its Machine that claims it. The Node is nil if there is none.
 func ConstraintsOf(node *corev1.Node, facts *Facts, selected bool, machineClaim string) remediation.NodeConstraints {
 	if node == nil {
 		return remediation.NodeConstraints{NodeDeleted: true}

@@ -13,18 +13,17 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 )
 
-// Templates is what is known of the templates of a NodeHealthCheck.
+// Templates are the templates of a NodeHealthCheck, as far as they are known.
 type Templates struct {
-	// Problem is why they cannot be used, if that is known.
+	// Problem says why they cannot be used, if that is known.
 	Problem *remediation.Problem
-	// Unknown means that something could not be read for now: no answer is not an
-	// answer, so the condition stays as it is, and the steps that it concerns do not
-	// begin.
+	// Unknown means that a template or a kind could not be read for now. Then the condition
+	// stays as it is, and the steps that need it do not begin.
 	Unknown bool
-	// Unread names the first step that it concerns.
+	// Unread names the first such step.
 	Unread string
-	// Steps are those of the NodeHealthCheck, in ascending order, and Templates what
-	// was found of them: nil where nothing was.
+	// Steps are those of the NodeHealthCheck, in ascending order. Templates are their
+	// templates, nil where none was found.
 	Steps     []remediation.Step
 	Templates []*object.Template
 }

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// Gate is the answer to whether enough nodes are healthy to start a remediation
-// (spec 8), with the numbers that led to it.
+// Gate says whether enough nodes are healthy to start a remediation (spec 8), with its
+// numbers.
 type Gate struct {
 	Open bool
 	// Observed and Healthy are the counts the gate was evaluated with.
@@ -23,10 +23,9 @@ type Gate struct {
 	Required int
 }
 
-// EvaluateGate evaluates the one of minHealthy and maxUnhealthy that is given,
-// with percentages of observed rounded up. With both, with none, or with a value
-// that is no number the gate is closed: such a spec is refused at admission, and
-// where it was stored earlier nothing may start.
+// EvaluateGate evaluates minHealthy or maxUnhealthy. It rounds percentages of observed
+// up. With both, with none, or with a value that is no number the gate is closed:
+// admission refuses such a spec, and if it was stored earlier, nothing may start.
 func EvaluateGate(minHealthy, maxUnhealthy *intstr.IntOrString, observed, healthy int) Gate {
 	gate := Gate{Observed: observed, Healthy: healthy, Required: observed}
 	switch {
@@ -49,9 +48,9 @@ func EvaluateGate(minHealthy, maxUnhealthy *intstr.IntOrString, observed, health
 	return gate
 }
 
-// Scale returns the number that value stands for out of total, with percentages rounded up,
-// and false if it stands for none. Numbers too large for an int are cut, which no cluster can
-// tell from the number itself.
+// Scale returns the number that value stands for out of total, with percentages rounded up. It
+// returns false if value is no number. It cuts numbers that are too large for an int, because no
+// cluster has so many nodes.
 func Scale(value intstr.IntOrString, total int) (n int, ok bool) {
 	if value.Type == intstr.Int {
 		return value.IntValue(), value.IntVal >= 0

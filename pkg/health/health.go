@@ -1,10 +1,10 @@
 // Copyright The nhc-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package health decides which nodes are unhealthy, when to look again, and
-// whether so few are healthy, or were until just now, that no remediation may start:
-// the gate and the storm. It is pure: it reads
-// only its arguments, keeps no state, and never asks for the time.
+// Package health decides which nodes are unhealthy, and when to look again. Its gate and
+// its storm decide whether too few nodes are healthy, or were until just now, to start a
+// remediation. It is pure: it reads only its arguments, keeps no state, and never asks
+// for the time.
 //
 //	           a rule matches              the match has lasted its duration
 //	Healthy ──────────────────► SoonUnhealthy ──────────────────► Unhealthy
@@ -48,29 +48,28 @@ func (s State) String() string {
 	}
 }
 
-// Verdict is the judgement on one node. All fields but State are zero for a
-// healthy node.
+// Verdict is the judgement on one node. For a healthy node, all fields except State are
+// zero.
 type Verdict struct {
 	State State
-	// Type and Status are those of the condition that decides: the one that
-	// expired, or expires, first.
+	// Type and Status are those of the condition that expired, or expires, first.
 	Type   corev1.NodeConditionType
 	Status corev1.ConditionStatus
 	// Reason is the one that the condition gives.
 	Reason string
-	// Since is since when that condition has had its status, zero if it does not say so, and Doubt
-	// why that is not its lastTransitionTime, empty if it is.
+	// Since is since when that condition has had its status, zero if it does not say so. Doubt says
+	// why Since is not its lastTransitionTime, empty if it is.
 	Since time.Time
 	Doubt string
-	// Deadline is when that condition has lasted its duration: the instant at
-	// which the node becomes, or became, unhealthy. It is zero if that never happens,
-	// because the condition has no lastTransitionTime (spec 7.2).
+	// Deadline is the instant at which that condition has lasted its duration, and the node
+	// becomes, or became, unhealthy. It is zero if the condition has no lastTransitionTime
+	// (spec 7.2).
 	Deadline time.Time
 }
 
-// Judge returns the verdict on a node by this evidence at the instant now. All rules and all
-// conditions are considered, and their order does not matter, except that of rules with equal
-// deadlines: the earlier one is named.
+// Judge returns the verdict on a node by this evidence at the instant now. It considers all
+// rules and all conditions. Their order only matters for rules with equal deadlines: the verdict
+// names the first one.
 func Judge(rules []v1alpha1.UnhealthyCondition, evidence Evidence, now time.Time) Verdict {
 	var first Verdict
 	for i := range rules {

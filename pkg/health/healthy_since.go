@@ -10,21 +10,18 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
 
-// HealthySince returns since when a node has been healthy by this evidence without
-// interruption (spec 16.4, P11), given that it is healthy at the instant now and is known
-// to have been at the instant known. Before is what was seen of its conditions when it was
-// healthy last, nil if that is not known. The result has whole seconds if known has,
-// and is never after now.
+// HealthySince returns since when a node has been healthy by this evidence without interruption
+// (spec 16.4, P11). The node is healthy at the instant now, and was healthy at the instant known.
+// before are the sightings of its conditions when it was last healthy, nil if they are not known.
+// The result has whole seconds if known has, and is never after now.
 //
-// An interruption may have been too short to be seen by a sync: then a condition that a rule
-// is about has the status that it had before, and has begun anew. A time of its transition that
-// moves while the process has seen each version is none (spec 7.2 d). A condition that has
-// changed between two statuses that no rule matches was healthy all the time. Only where it is
-// not known what was there before, the times that kubelets write are compared with now: their
-// clocks may be ahead.
+// No sync may have seen a short interruption. Then a condition that a rule names has its earlier
+// status again, with a new beginning. If the process has seen every version, a transition time
+// that moves alone is no interruption (spec 7.2 d). Neither is a change between two statuses that
+// no rule matches. Only without earlier sightings, the times of kubelets are compared with now,
+// because their clocks may be ahead.
 //
-// If known has yet to come, it was read from a clock that was ahead, and now is the best
-// that is known.
+// If known is in the future, it comes from a clock that was ahead, and now is the best estimate.
 func HealthySince(known time.Time, rules []v1alpha1.UnhealthyCondition, before []Sighting, evidence Evidence, now time.Time) time.Time {
 	since := known
 	if since.After(now) {

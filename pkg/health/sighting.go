@@ -11,12 +11,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Sighting is what a process has seen of one condition of a Node, and since when the condition has
-// had its status, as far as the clock of its reporter can be believed (spec 7.2).
+// Sighting is what a process has seen of one condition of a Node. It has the time since when the
+// condition has had its status, as far as the clock of the reporter can be trusted (spec 7.2).
 type Sighting struct {
 	Type   corev1.NodeConditionType
 	Status corev1.ConditionStatus
-	// Transition and Heartbeat are the times that the reporter gave last.
+	// Transition and Heartbeat are the last times that the reporter gave.
 	Transition, Heartbeat time.Time
 	// Begun is since when the condition has had its status, zero if its reporter gives no time.
 	Begun time.Time
@@ -24,7 +24,7 @@ type Sighting struct {
 	Doubt string
 }
 
-// Reasons not to believe a reporter. The one about a clock that is ahead has a number.
+// Reasons not to trust a reporter. The reason for a clock that is ahead has a number.
 const (
 	doubtAhead   = "its reporter's clock is %ds ahead"
 	doubtBack    = "its reporter's clock has gone back"
@@ -33,11 +33,11 @@ const (
 	doubtMachine = "its lastTransitionTime is before the creation of the Machine"
 )
 
-// usualSkew is by how much clocks may differ without a word about it.
+// usualSkew is the difference between clocks that is not reported.
 const usualSkew = 5 * time.Second
 
-// Next returns what is seen of the condition at the instant now, given what was seen of it before; nil
-// if nothing was. Complete means that no version of the Node between the two was missed.
+// Next returns the sighting of the condition at the instant now. The earlier sighting is nil if there was
+// none. complete means that the process missed no version of the Node in between.
 func (s *Sighting) Next(condition *corev1.NodeCondition, complete bool, now time.Time) Sighting {
 	next := Sighting{
 		Type: condition.Type, Status: condition.Status,
@@ -67,8 +67,8 @@ func (s *Sighting) Next(condition *corev1.NodeCondition, complete bool, now time
 	return next
 }
 
-// latest returns the latest time that the reporter has given, or that was taken for it: no later
-// status begins before. Reporters give whole seconds.
+// latest returns the latest time that the reporter has given, or that was used instead. No later
+// status begins before it. Reporters give whole seconds.
 func (s *Sighting) latest() time.Time {
 	latest := s.Begun.Truncate(time.Second)
 	for _, given := range [...]time.Time{s.Transition, s.Heartbeat} {
@@ -79,7 +79,7 @@ func (s *Sighting) latest() time.Time {
 	return latest
 }
 
-// doubt sets why the time of the reporter is not believed, if that makes a difference.
+// doubt sets why the time of the reporter is not trusted, if that makes a difference.
 func (s *Sighting) doubt(why string) {
 	if s.Begun.Sub(s.Transition).Abs() > usualSkew {
 		s.Doubt = why
@@ -89,14 +89,14 @@ func (s *Sighting) doubt(why string) {
 // Evidence is what a Node is judged by.
 type Evidence struct {
 	Conditions []corev1.NodeCondition
-	// Created is when the Node was created, and MachineCreated when the Machine was that is judged by
-	// it, zero if none is: nothing has lasted for longer.
+	// Created is when the Node was created. MachineCreated is when the Machine that is judged by the
+	// Node was created, zero without a Machine. No condition has lasted for longer.
 	Created, MachineCreated time.Time
-	// Seen is what was seen of the conditions before, as far as it is remembered.
+	// Seen are the earlier sightings of the conditions, as far as they are remembered.
 	Seen []Sighting
 }
 
-// EvidenceOf returns what a Node is judged by, and none if there is no Node.
+// EvidenceOf returns the evidence for a Node. It is empty without a Node.
 func EvidenceOf(node *corev1.Node, seen []Sighting) Evidence {
 	if node == nil {
 		return Evidence{}
@@ -104,18 +104,18 @@ func EvidenceOf(node *corev1.Node, seen []Sighting) Evidence {
 	return Evidence{Conditions: node.Status.Conditions, Created: node.CreationTimestamp.Time, Seen: seen}
 }
 
-// sighting returns what is seen of a condition at the instant now.
+// sighting returns the sighting of a condition at the instant now.
 func (e *Evidence) sighting(condition *corev1.NodeCondition, now time.Time) Sighting {
 	var before *Sighting
 	if i := slices.IndexFunc(e.Seen, func(s Sighting) bool { return s.Type == condition.Type }); i >= 0 {
 		before = &e.Seen[i]
 	}
-	// What the process has not recorded itself, it may have missed a part of.
+	// The process has not recorded this one, so it may have missed versions.
 	return before.Next(condition, false, now)
 }
 
-// UpToDate reports whether what was seen of the conditions includes what they are now: a cache may have
-// the latest version of a Node before its handler does.
+// UpToDate reports whether the sightings include the present conditions. A cache may have the latest
+// version of a Node before its handler does.
 func (e *Evidence) UpToDate() bool {
 	return !slices.ContainsFunc(e.Conditions, func(condition corev1.NodeCondition) bool {
 		return slices.ContainsFunc(e.Seen, func(s Sighting) bool {
@@ -124,8 +124,9 @@ func (e *Evidence) UpToDate() bool {
 	})
 }
 
-// Since returns since when a condition of the Node has had its status at the instant now, and why that
-// is not its lastTransitionTime, empty if it is. It is zero for a condition without one.
+// Since returns since when a condition of the Node has had its status at the instant now. It is zero for
+// a condition without lastTransitionTime. doubt says why it is not the lastTransitionTime, empty if it
+// is.
 func (e *Evidence) Since(condition *corev1.NodeCondition, now time.Time) (since time.Time, doubt string) {
 	seen := e.sighting(condition, now)
 	if seen.Begun.IsZero() {

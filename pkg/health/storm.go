@@ -18,7 +18,7 @@ type StormRules struct {
 // Configured reports whether there can be storms.
 func (r StormRules) Configured() bool { return r.Threshold != nil || r.Cooldown != nil }
 
-// StormInput is what a storm is judged by.
+// StormInput is the input for a storm.
 type StormInput struct {
 	Gate Gate
 	// Unhealthy is the number of nodes that are unhealthy. A storm needs one to begin.
@@ -27,16 +27,16 @@ type StormInput struct {
 	Remediated int
 }
 
-// NotHealthy returns the number of nodes that do not count as healthy, which is more
-// than those that are unhealthy (spec 9.1: U).
+// NotHealthy returns the number of nodes that do not count as healthy (spec 9.1: U).
+// Unhealthy nodes are only a part of them.
 func (i StormInput) NotHealthy() int { return i.Gate.Observed - i.Gate.Healthy }
 
-// Limit returns the largest number of nodes not healthy with which the gate is open
-// (spec 9.1: M). It is negative if the gate is closed with any.
+// Limit returns the largest number of nodes that may be not healthy while the gate is
+// open (spec 9.1: M). It is negative if the gate is closed even with none.
 func (i StormInput) Limit() int { return min(i.Gate.Observed-i.Gate.Required, i.Gate.Observed) }
 
 // Storm is the state of storm recovery: after a mass failure no further remediation
-// is begun until enough nodes are healthy again, and have been for a while.
+// begins until enough nodes have been healthy for a while.
 //
 //	          begins                       calm
 //	(zero) ──────────► Active ────────────────────────► Active, CalmSince
@@ -57,9 +57,8 @@ type Storm struct {
 	CalmSince time.Time
 }
 
-// Next returns the storm at the instant now. Its instants have whole seconds, as
-// status stores them. It is idempotent: with the same input at the same instant
-// the storm stays as it is.
+// Next returns the storm at the instant now. Its instants have whole seconds, as status
+// stores them. It is idempotent: the same input at the same instant gives the same storm.
 func (s Storm) Next(rules StormRules, input StormInput, now time.Time) Storm {
 	if !rules.Configured() {
 		return Storm{}
@@ -80,7 +79,7 @@ func (s Storm) Next(rules StormRules, input StormInput, now time.Time) Storm {
 	if rules.Cooldown == nil {
 		return Storm{}
 	}
-	// By a clock that was ahead, the calm began in the future: it begins anew.
+	// The calm began in the future, by a clock that was ahead. It begins anew.
 	if s.CalmSince.IsZero() || s.CalmSince.After(now) {
 		s.CalmSince = now.Truncate(time.Second)
 	}
@@ -125,7 +124,7 @@ func (r StormRules) begins(input StormInput) bool {
 	return r.Threshold != nil && input.NotHealthy() > *r.Threshold && (closed || exhausted)
 }
 
-// calm reports whether every rule says so (spec 9.2 to 9.4).
+// calm reports whether every rule finds the storm calm (spec 9.2 to 9.4).
 func (r StormRules) calm(input StormInput) bool {
 	if r.Threshold != nil && input.NotHealthy() > *r.Threshold {
 		return false

@@ -21,12 +21,12 @@ type Summary struct {
 	Recheck time.Time
 }
 
-// NewSummary returns the summary of so many nodes, all of them healthy until Add says
-// otherwise.
+// NewSummary returns the summary of this number of nodes. All of them count as healthy
+// until Add counts them otherwise.
 func NewSummary(observed int) Summary { return Summary{Observed: observed, Healthy: observed} }
 
-// Add counts one of the observed nodes. One that is under remediation does not count as
-// healthy, whatever the verdict says.
+// Add counts one of the observed nodes. A node under remediation does not count as
+// healthy, also if its verdict is healthy.
 func (s *Summary) Add(verdict Verdict, remediated bool) {
 	if verdict.State != Healthy || remediated {
 		s.Healthy--

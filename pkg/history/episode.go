@@ -19,12 +19,12 @@ import (
 // remediation to be registered anew (spec 23b.2).
 const returnTime = time.Hour
 
-// openEpisode is an episode that has not ended, and what the API does not show of it.
+// openEpisode is an episode that has not ended, with facts that the API does not show.
 type openEpisode struct {
 	v1alpha1.Episode
 	// remediated reports that a CR was left after the last sync.
 	remediated bool
-	// deleted is when the Node was deleted that the last CR was for, zero if it was not.
+	// deleted is when the Node of the last CR was deleted, zero if it was not.
 	deleted time.Time
 	// returned reports that a Node of that name has been seen since.
 	returned bool
@@ -46,8 +46,8 @@ func sameStep(a, b v1alpha1.EpisodeStep) bool {
 	return a.Kind == b.Kind && a.TemplateName == b.TemplateName && a.Started.Equal(&b.Started) && a.Ended.Equal(b.Ended) && a.Result == b.Result
 }
 
-// advance returns the episode after a sync, with an outcome if it ended there. Nothing
-// that the given one points to is changed.
+// advance returns the episode after a sync, with an outcome if it ended there. It does
+// not change the given one.
 func advance(e openEpisode, o *Observation, now time.Time) openEpisode {
 	gone := e.deletion(o, now)
 	remediated := len(e.Steps) > 0
@@ -55,7 +55,7 @@ func advance(e openEpisode, o *Observation, now time.Time) openEpisode {
 	e.Steps = p.steps
 	detect(&e.Episode, o, now)
 	switch {
-	case len(e.Steps) > 0 && (e.Started == nil || !remediated): // What a dry run has dated does not count any more.
+	case len(e.Steps) > 0 && (e.Started == nil || !remediated): // The start of a dry run does not count any more.
 		e.Started = new(seconds(later(e.Steps[0].Started.Time, e.Detected.Time)))
 	case e.Started == nil && o.WouldBegin:
 		e.Started = new(seconds(later(now, e.Detected.Time)))
@@ -70,8 +70,8 @@ func advance(e openEpisode, o *Observation, now time.Time) openEpisode {
 	return e
 }
 
-// detect dates the beginning, of a new episode or of one that was recalled without.
-// A CR that is there already proves that the node was unhealthy at its creation.
+// detect dates the beginning of a new episode, or of a recalled episode without a
+// beginning. An existing CR proves that the node was unhealthy at its creation.
 func detect(episode *v1alpha1.Episode, o *Observation, now time.Time) {
 	if !episode.Detected.IsZero() {
 		return
@@ -85,8 +85,8 @@ func detect(episode *v1alpha1.Episode, o *Observation, now time.Time) {
 			detected = earlier(o.Since, now)
 		}
 	}
-	// Not before the Node existed, whatever its conditions claim, even where the clock
-	// of the API server is ahead: it would be taken for another Node of its own name.
+	// Not before the Node existed, also if its conditions say so or the clock of the API
+	// server is ahead. Otherwise it would count as another Node of its own name.
 	detected = later(detected, o.Created)
 	if len(episode.Steps) > 0 {
 		detected = earlier(detected, episode.Steps[0].Started.Time)
@@ -94,8 +94,8 @@ func detect(episode *v1alpha1.Episode, o *Observation, now time.Time) {
 	episode.Detected = seconds(detected)
 }
 
-// deletion returns when the Node was seen to be gone that the last CR was for, zero if it
-// is there. Another Node of its name shows it as well.
+// deletion returns when the Node of the last CR was seen to be gone, zero if it exists.
+// Another Node of its name also shows that it is gone.
 func (e *openEpisode) deletion(o *Observation, now time.Time) time.Time {
 	switch {
 	case o.NodeDeleted:
@@ -107,8 +107,8 @@ func (e *openEpisode) deletion(o *Observation, now time.Time) time.Time {
 	}
 }
 
-// followNode keeps when the Node was deleted, gone being when it was seen to be, and left
-// reporting that a CR is left.
+// followNode keeps when the Node was deleted. gone is when it was seen to be gone. left
+// means that a CR is left.
 func (e *openEpisode) followNode(o *Observation, gone time.Time, left bool, now time.Time) {
 	e.deleted = earlier(e.deleted, now) // A status may say anything.
 	awaited := !e.deleted.IsZero() && !e.returnTimeOver(now)
@@ -124,8 +124,8 @@ func (e *openEpisode) followNode(o *Observation, gone time.Time, left bool, now 
 	e.returned = !e.deleted.IsZero() && !o.NodeDeleted
 }
 
-// awaited reports whether the Node was deleted under remediation, and nothing is left
-// but to see whether it is registered anew.
+// awaited reports whether the Node was deleted under remediation, and the episode only
+// waits for it to be registered anew.
 func (e *openEpisode) awaited() bool { return !e.deleted.IsZero() && !e.remediated }
 
 // returnTimeOver reports whether the Node was deleted under remediation too long ago.
@@ -133,10 +133,10 @@ func (e *openEpisode) returnTimeOver(now time.Time) bool {
 	return !e.deleted.IsZero() && !now.Before(e.deleted.Add(returnTime))
 }
 
-// dry reports whether the episode was started by a dry run alone, which has no steps.
+// dry reports whether only a dry run started the episode. Then it has no steps.
 func (e *openEpisode) dry() bool { return e.Started != nil && len(e.Steps) == 0 }
 
-// fence takes over a sign that the node is down for certain, if it is an earlier one.
+// fence records a sign that the node is down for certain, if it is the earliest one.
 func (e *openEpisode) fence(sign, now time.Time) {
 	if sign.IsZero() || e.Started == nil || e.dry() {
 		return
@@ -159,8 +159,8 @@ func (e *openEpisode) followHealth(o *Observation, now time.Time) {
 	}
 }
 
-// outcomeOf returns how the episode ended with this sync, or nothing if it goes on. A
-// Node that was registered anew may get the labels that select it later.
+// outcomeOf returns how the episode ended with this sync. It is empty if the episode goes
+// on. A Node that was registered anew may get the labels that select it later.
 func (e *openEpisode) outcomeOf(o *Observation, p *progress, now time.Time) v1alpha1.EpisodeOutcome {
 	awaited := e.awaited() && !e.returnTimeOver(now)
 	switch {
@@ -183,7 +183,7 @@ func (e *openEpisode) outcomeOf(o *Observation, p *progress, now time.Time) v1al
 	}
 }
 
-// end ends the episode. Without a time at which it finished, that is now.
+// end ends the episode. If it has not finished before, it finishes now.
 func (e *openEpisode) end(outcome v1alpha1.EpisodeOutcome, now time.Time) {
 	released := now
 	if outcome == v1alpha1.OutcomeNodeDeleted && !e.deleted.IsZero() {
@@ -199,8 +199,7 @@ func (e *openEpisode) end(outcome v1alpha1.EpisodeOutcome, now time.Time) {
 	e.Outcome = outcome
 }
 
-// lastLoss returns when the last step ended, if it did because its Node was deleted, and
-// zero otherwise.
+// lastLoss returns when the last step ended if its Node was deleted, and zero otherwise.
 func lastLoss(steps []v1alpha1.EpisodeStep) time.Time {
 	if last := len(steps) - 1; last >= 0 && steps[last].Result == v1alpha1.StepNodeDeleted && steps[last].Ended != nil {
 		return steps[last].Ended.Time
@@ -208,7 +207,7 @@ func lastLoss(steps []v1alpha1.EpisodeStep) time.Time {
 	return time.Time{}
 }
 
-// notBeforeStart returns an instant as that of an end.
+// notBeforeStart returns an instant that is not before the start of the episode.
 func (e *openEpisode) notBeforeStart(at time.Time) *metav1.Time {
 	at = later(at, e.Detected.Time)
 	if e.Started != nil {
@@ -221,8 +220,8 @@ func hasEnded(episode *v1alpha1.Episode) bool {
 	return episode.Outcome != "" && !episode.Finished.IsZero()
 }
 
-// replaced reports whether the Node is another one than that of the episode, and nothing
-// connects the two: no CR, and no deletion under remediation just before.
+// replaced reports whether the Node is another one than that of the episode, without a CR
+// or a recent deletion under remediation that connects the two.
 func (e *openEpisode) replaced(o *Observation) bool {
 	known := e.Detected.Time
 	if last := len(e.Steps) - 1; last >= 0 {
@@ -242,7 +241,7 @@ func (e *openEpisode) replaced(o *Observation) bool {
 	return e.returnTimeOver(o.created())
 }
 
-// lose ends an episode whose Node is not there any more.
+// lose ends an episode whose Node is gone.
 func (e *openEpisode) lose(now time.Time) {
 	for i := range e.Steps {
 		if e.Steps[i].Ended == nil {
@@ -254,8 +253,8 @@ func (e *openEpisode) lose(now time.Time) {
 	e.end(v1alpha1.OutcomeNodeDeleted, now)
 }
 
-// maxText is the length to which what others have written is cut, in bytes, so that
-// no episode can crowd out all others. The names of the API are no longer than that.
+// maxText is the length in bytes to which texts of others are cut, so that no episode
+// takes the room of all others. The names of the API are not longer.
 const maxText = 316
 
 func cut(text string) string {
@@ -265,7 +264,7 @@ func cut(text string) string {
 	return strings.ToValidUTF8(text[:maxText], "")
 }
 
-// storable reports whether an instant that others have written can be stored.
+// storable reports whether the API can store an instant that others have written.
 func storable(t time.Time) bool {
 	year := t.UTC().Year()
 	return !t.IsZero() && year >= 1 && year <= 9999

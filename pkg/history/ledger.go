@@ -13,9 +13,9 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 )
 
-// Ledger holds the open episodes of one NodeHealthCheck, at most one per node, and
-// the last ones that ended. It is immutable, and nil is an empty one. What it gives
-// away is shared and must not be changed.
+// Ledger holds the open episodes of one NodeHealthCheck, at most one per node, and the
+// last ones that ended. It is immutable, and nil is an empty ledger. Callers share its
+// episodes and must not change them.
 type Ledger struct {
 	open map[string]*openEpisode
 	// closed are sorted by keptLongest.
@@ -51,9 +51,9 @@ func (l *Ledger) Update(observations iter.Seq[Observation], now time.Time) (next
 	return &Ledger{open: u.open, closed: latest(l.closed, u.over)}, u.over
 }
 
-// update is what becomes of the open episodes in one sync.
+// update has the open episodes while one sync changes them.
 type update struct {
-	// open is the map of the ledger before, until something has changed.
+	// open is the map of the earlier ledger until something changes.
 	open    map[string]*openEpisode
 	changed bool
 	over    []v1alpha1.Episode
@@ -76,7 +76,8 @@ func (u *update) follow(episode *openEpisode, o *Observation, now time.Time) {
 	}
 }
 
-// set records what has become of an open episode, which is nil for one that has begun.
+// set records the change of an open episode. The earlier episode is nil if it has just
+// begun.
 func (u *update) set(before *openEpisode, after openEpisode) {
 	if before != nil && before.equal(&after) {
 		return
@@ -95,8 +96,8 @@ func (u *update) set(before *openEpisode, after openEpisode) {
 	u.open[after.Node] = &changed
 }
 
-// unattended returns an episode after a sync that did not observe its node. If that was
-// deleted, it still is.
+// unattended returns an episode after a sync that did not observe its node. A deleted node
+// is still deleted.
 func unattended(episode openEpisode, now time.Time) openEpisode {
 	episode.deleted = earlier(episode.deleted, now) // A status may say anything.
 	switch {
@@ -128,10 +129,10 @@ func (l *Ledger) Len() int {
 	return len(l.open)
 }
 
-// Nodes returns the names, in any order, of the nodes that are to be observed in the next
-// sync, or their episodes are cancelled: those with an open episode. One whose Node was
-// deleted under remediation and has no CR any more is among them only if that Node
-// has returned, so that it costs next to nothing until then.
+// Nodes returns the names, in any order, of the nodes with an open episode. The next sync
+// has to observe them, or their episodes are cancelled. If a Node was deleted under
+// remediation and has no CR any more, it is only among them once it has returned. So it
+// costs almost nothing until then.
 func (l *Ledger) Nodes(exists func(node string) bool) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		if l == nil {

@@ -69,8 +69,8 @@ func (l *Ledger) newestOpen() []v1alpha1.Episode {
 	return open
 }
 
-// latest returns the episodes that ended last, as many as can ever be listed. The
-// limit may be raised again, so it is not asked here.
+// latest returns the episodes that ended last, as many as the largest limit allows,
+// because the limit may be raised later.
 func latest(closed, over []v1alpha1.Episode) []v1alpha1.Episode {
 	if len(over) == 0 {
 		return closed
@@ -80,8 +80,8 @@ func latest(closed, over []v1alpha1.Episode) []v1alpha1.Episode {
 	return slices.Clip(all[:min(len(all), maxEnded)])
 }
 
-// newestFirst sorts a list. Of a node that fell ill twice in the same second, the one
-// that goes on is the newest, then the one that ended last.
+// newestFirst sorts a list. If a node has two episodes from the same second, the open one
+// is the newest, then the one that ended last.
 func newestFirst(a, b v1alpha1.Episode) int {
 	if c := detectedLast(a, b); c != 0 {
 		return c

@@ -10,19 +10,19 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 )
 
-// Observation is what one sync saw of one node, and what it left behind. A node
-// that [Ledger.Nodes] names and that is not observed is taken for one that is no
-// longer looked after.
+// Observation is what one sync saw of one node, and the state after its actions. If a
+// sync does not observe a node that [Ledger.Nodes] names, the NodeHealthCheck no longer
+// looks after it.
 type Observation struct {
 	// Node is its name.
 	Node string
-	// Created is the creationTimestamp of the Node object, zero if it does not exist
-	// or if that is not known: then nothing shows that it was replaced.
+	// Created is the creationTimestamp of the Node object, zero if it does not exist or is
+	// not known. Then nothing shows that it was replaced.
 	Created time.Time
 	// State is that of the verdict. It says nothing if the Node was deleted.
 	State health.State
-	// HealthySince is since when a node that is healthy is known to be, zero if this is
-	// the first sync that sees it.
+	// HealthySince is since when a healthy node has been healthy, zero if this is the first
+	// sync that sees it healthy.
 	HealthySince time.Time
 	// NodeDeleted reports that the Node does not exist.
 	NodeDeleted bool
@@ -38,12 +38,12 @@ type Observation struct {
 	CRs []CR
 }
 
-// CR is what is known of an own CR after a sync.
+// CR is an own CR after a sync.
 type CR struct {
 	// Remediation is as status shows it, or would show it.
 	v1alpha1.Remediation
-	// Gone reports that it does not count any more: it has gone since the last sync,
-	// or it is that of a deleted Node. The rest is what was seen of it last.
+	// Gone reports that it does not count any more: it has gone since the last sync, or its
+	// Node was deleted. The other fields are its last known state.
 	Gone bool
 	// Requested reports that the controller itself has requested its deletion.
 	Requested bool
@@ -51,14 +51,13 @@ type CR struct {
 	Failed bool
 	// Replaced reports that its remediator has replaced the node for good.
 	Replaced bool
-	// Fenced is the first instant at which it says that the node was down for
-	// certain, zero if it does not say so.
+	// Fenced is the first instant at which it says that the node is down for certain, zero if
+	// it does not say so.
 	Fenced time.Time
 }
 
-// begins reports whether an episode begins for a node that has none. Only a node that
-// is unhealthy begins one: a CR that shows up for a healthy one is the rest of an
-// episode that has ended.
+// begins reports whether an episode begins for a node that has none. Only an unhealthy
+// node begins one. A CR for a healthy node is left from an ended episode.
 func (o *Observation) begins() bool {
 	if o.NodeDeleted || o.State != health.Unhealthy {
 		return false
@@ -79,5 +78,5 @@ func (o *Observation) belongs(cr *CR) bool {
 // healthy reports whether the Node exists and is healthy.
 func (o *Observation) healthy() bool { return !o.NodeDeleted && o.State == health.Healthy }
 
-// created returns Created with the precision of what it is compared to.
+// created returns Created in whole seconds, like the times that it is compared with.
 func (o *Observation) created() time.Time { return o.Created.Truncate(time.Second) }

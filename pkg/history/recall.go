@@ -9,12 +9,11 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
 
-// Recall returns the ledger that a process begins with, from a status that may be
-// of an earlier process, of the upstream operator, or nil. An episode that the
-// history shows without an outcome is taken from there, and goes on. Of other listed nodes it is made from
-// their entries, as the history may be too short or not kept at all. What the API
-// server would refuse is ignored, so that it cannot stand in the way of a write.
-// The ledger is complete, and fit to be listed, after the first [Ledger.Update].
+// Recall returns the ledger that a process begins with. The status may be of an earlier process, of the
+// upstream operator, or nil. An episode without an outcome in the history goes on. For other listed nodes,
+// Recall makes the episode from their entries, because the history may be too short or turned off. It ignores
+// values that the API server would refuse, so that they cannot block a write. The ledger is complete, and can
+// be listed, after the first [Ledger.Update].
 func Recall(status *v1alpha1.NodeHealthCheckStatus) *Ledger {
 	ledger := &Ledger{open: map[string]*openEpisode{}}
 	if status == nil {
@@ -48,9 +47,9 @@ func Recall(status *v1alpha1.NodeHealthCheckStatus) *Ledger {
 	return ledger
 }
 
-// reopen takes up an open episode, the later one if there are two of a node. Without an
-// entry in unhealthyNodes, what was remediated and has no outcome lost its Node; when
-// that was, the steps may tell.
+// reopen continues an open episode, the later one if a node has two. If a remediated node
+// has no entry in unhealthyNodes and its episode has no outcome, its Node was deleted. The
+// steps may tell when.
 func (l *Ledger) reopen(episode *v1alpha1.Episode) {
 	if other, open := l.open[episode.Node]; open && !episode.Detected.After(other.Detected.Time) {
 		return
@@ -62,8 +61,8 @@ func (l *Ledger) reopen(episode *v1alpha1.Episode) {
 	l.open[episode.Node] = &openEpisode{Episode: *episode, remediated: len(episode.Steps) > 0, deleted: lastLoss(episode.Steps)}
 }
 
-// fromEntry returns the episode of a listed node. Where the entry does not tell when
-// it was detected, that is for the first sync to say.
+// fromEntry returns the episode of a listed node. If the entry does not tell when it was
+// detected, the first sync dates it.
 func fromEntry(entry *v1alpha1.UnhealthyNode) v1alpha1.Episode {
 	episode := v1alpha1.Episode{Node: entry.Name, Trigger: triggerOf(entry.Trigger)}
 	if entry.Detected != nil {

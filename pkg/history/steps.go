@@ -18,10 +18,10 @@ const maxSteps = 32
 type progress struct {
 	// steps are in the order of their start.
 	steps []v1alpha1.EpisodeStep
-	// left is the number of CRs that are left, be their steps over or not.
+	// left is the number of CRs that are left, also of steps that are over.
 	left int
-	// fenced is the first instant at which one of the CRs, also one that has gone, says
-	// that the node was down for certain, zero if none does.
+	// fenced is the first instant at which one of the CRs, also one that is gone, says that
+	// the node is down for certain. It is zero if none does.
 	fenced time.Time
 	// replaced reports that one of them says that the node was replaced for good.
 	replaced bool
@@ -31,7 +31,7 @@ type progress struct {
 func advanceSteps(steps []v1alpha1.EpisodeStep, o *Observation, now time.Time) progress {
 	p := progress{steps: slices.Clone(steps)}
 	claimed := make(map[int]*CR, len(o.CRs))
-	for _, gone := range []bool{false, true} { // What is left has the first claim.
+	for _, gone := range []bool{false, true} { // CRs that are left come first.
 		for i := range o.CRs {
 			if o.CRs[i].Gone == gone {
 				p.attribute(&o.CRs[i], claimed, o)
@@ -47,7 +47,7 @@ func advanceSteps(steps []v1alpha1.EpisodeStep, o *Observation, now time.Time) p
 	return p
 }
 
-// attribute takes note of a CR, if it is that of a step or belongs to a new one.
+// attribute records a CR of a known step, or of a new one.
 func (p *progress) attribute(cr *CR, claimed map[int]*CR, o *Observation) {
 	j := find(p.steps, claimed, cr)
 	if j < 0 {
@@ -73,9 +73,9 @@ func (p *progress) attribute(cr *CR, claimed map[int]*CR, o *Observation) {
 	}
 }
 
-// find returns the index of the step of a CR, or -1. An episode does not keep uids;
-// CRs of the same kind and template that are created in the same second are as good
-// as each other. A step whose CR has gone has none any more.
+// find returns the index of the step of a CR, or -1. An episode keeps no uids. CRs of the
+// same kind and template that were created in the same second are equivalent. A step
+// whose CR has gone matches no CR.
 func find(steps []v1alpha1.EpisodeStep, claimed map[int]*CR, cr *CR) int {
 	wanted := stepOf(&cr.Remediation)
 	for j := range steps {
@@ -88,16 +88,16 @@ func find(steps []v1alpha1.EpisodeStep, claimed map[int]*CR, cr *CR) int {
 	return -1
 }
 
-// departed reports whether the CR of a step has gone for certain. Where a step ended by
-// itself the CR may still be there. That of a deleted Node counts for nothing, and again
-// once the Node has returned.
+// departed reports whether the CR of a step has gone for certain. If a step ended by
+// itself, its CR may still exist. The CR of a deleted Node does not count until the Node
+// has returned.
 func departed(step *v1alpha1.EpisodeStep) bool {
 	return step.Ended != nil && (step.Result == v1alpha1.StepRecovered || step.Result == v1alpha1.StepVanished)
 }
 
-// departure returns the result of a step whose CR goes before it has ended; cr is nil if
-// nothing is known of it. The controller deletes the CRs of healthy and of deleted
-// nodes, and no others.
+// departure returns the result of a step whose CR goes before the step has ended. cr is nil
+// if nothing is known of it. The controller only deletes the CRs of healthy and of deleted
+// nodes.
 func departure(step *v1alpha1.EpisodeStep, cr *CR, o *Observation) v1alpha1.StepResult {
 	switch {
 	case o.NodeDeleted || o.created().After(step.Started.Time):
@@ -117,8 +117,8 @@ func end(step *v1alpha1.EpisodeStep, result v1alpha1.StepResult, at time.Time) {
 	step.Ended, step.Result = new(seconds(later(at, step.Started.Time))), result
 }
 
-// arrange sorts the steps and drops those that the API has no room for: the oldest
-// that have ended, and the oldest at all if none has.
+// arrange sorts the steps and drops the ones that the API has no room for: the oldest
+// ended ones, or the oldest ones if none has ended.
 func arrange(steps []v1alpha1.EpisodeStep) []v1alpha1.EpisodeStep {
 	slices.SortStableFunc(steps, func(a, b v1alpha1.EpisodeStep) int { return a.Started.Compare(b.Started.Time) })
 	for len(steps) > maxSteps {

@@ -6,14 +6,14 @@ package machinehealth
 // Candidate is a MachineHealthCheck of the namespace of a CR that has its template.
 type Candidate struct {
 	Name string
-	// HoldsLease means that it holds the lease of the Node of the Machine, and Selects that it selects
+	// HoldsLease means that it holds the lease of the Node of the Machine. Selects means that it selects
 	// the Machine.
 	HoldsLease, Selects bool
 }
 
-// Adopter returns the name of the candidate that goes on with a CR of a Machine which refers to no health check:
-// the one that holds the lease, else the first by name of those that select the Machine. The others cannot tell
-// when it is healthy: without any of these the CR stays until the Machine is gone (spec M12.4).
+// Adopter returns the name of the candidate that goes on with a CR that refers to no health check. It is the
+// candidate that holds the lease, else the first by name that selects the Machine. Others cannot tell when the
+// Machine is healthy. Without such a candidate the CR stays until the Machine is gone (spec M12.4).
 func Adopter(candidates []Candidate) (name string) {
 	for _, candidate := range candidates {
 		switch {

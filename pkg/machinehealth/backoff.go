@@ -17,17 +17,17 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 )
 
-// The delays of deletions where the flags do not say otherwise (spec M2).
+// The default delays of deletions (spec M2).
 const (
 	DefaultBackOffBase = 5 * time.Minute
 	DefaultBackOffCap  = 20 * time.Minute
 )
 
-// BackOff slows down the deletion of Machines that fail before they have a Node, one after the
-// other: an owner whose Machines never start would replace them for ever, and the autoscaler,
-// whose clock runs for each Machine, would never notice (spec M14).
+// BackOff slows down the deletion of Machines that fail one after the other before they have a
+// Node. Otherwise an owner whose Machines never start would replace them for ever. The
+// autoscaler, which measures the age of each Machine, would never notice (spec M14).
 type BackOff struct {
-	// Base is the first delay; each later one is twice as long, up to Cap.
+	// Base is the first delay. Each later delay is twice as long, up to Cap.
 	Base, Cap time.Duration
 }
 
@@ -36,7 +36,7 @@ func BackOffConcerns(trigger string) bool {
 	return trigger == v1beta1.TriggerMachineFailed || trigger == v1beta1.TriggerNodeStartupTimeout
 }
 
-// Delay returns how long a Machine lives at least after so many rounds.
+// Delay returns how long a Machine has to live after this number of rounds.
 func (b BackOff) Delay(rounds int32) time.Duration {
 	if rounds <= 0 {
 		return 0
@@ -51,11 +51,11 @@ func (b BackOff) Delay(rounds int32) time.Duration {
 	return min(delay, b.Cap)
 }
 
-// resetAfter is how many caps after the last round an owner begins anew.
+// resetAfter is the time after which an owner begins anew, as a multiple of Cap.
 const resetAfter = 3
 
-// Rounds are the deletions of Machines of one owner so far. Machines that are made together go
-// together: they are one round.
+// Rounds are the deletions of Machines of one owner so far. Machines that were created together
+// are one round.
 type Rounds struct {
 	// Count is how many there were.
 	Count int32
@@ -63,8 +63,8 @@ type Rounds struct {
 	Last time.Time
 }
 
-// RoundsOf reads the lease of an owner, nil if there is none. A lease that lacks a part is one of
-// no rounds.
+// RoundsOf reads the lease of an owner, nil if there is none. A lease that lacks a part counts no
+// rounds.
 func RoundsOf(lease *coordinationv1.Lease) Rounds {
 	if lease == nil || lease.Spec.LeaseTransitions == nil || lease.Spec.RenewTime == nil || *lease.Spec.LeaseTransitions <= 0 {
 		return Rounds{}
@@ -72,8 +72,8 @@ func RoundsOf(lease *coordinationv1.Lease) Rounds {
 	return Rounds{Count: *lease.Spec.LeaseTransitions, Last: lease.Spec.RenewTime.Time}
 }
 
-// belongs reports whether a Machine was made before the last round began, so that it is part of
-// it.
+// belongs reports whether a Machine was created before the last round began, so that it is part of
+// that round.
 func (r Rounds) belongs(created time.Time) bool {
 	return r.Count > 0 && created.Before(r.Last.Truncate(time.Second))
 }
@@ -82,14 +82,14 @@ func (r Rounds) belongs(created time.Time) bool {
 func (b BackOff) Due(rounds Rounds, created time.Time) time.Time {
 	count := rounds.Count
 	if rounds.belongs(created) {
-		count-- // It is late in the round that others of its age have begun.
+		count-- // It belongs to a round that other Machines of its age have begun.
 	}
 	return created.Add(b.Delay(count))
 }
 
-// Over reports whether the owner begins anew: a Machine that it created since the last round is
-// healthy, or the last round was long ago. newestHealthy is the creation of the youngest healthy
-// Machine of the owner, zero if there is none (spec M14.3).
+// Over reports whether the owner begins anew: a Machine that it created after the last round is
+// healthy, or the last round was long ago (spec M14.3). newestHealthy is the creation of the
+// youngest healthy Machine of the owner, zero if there is none.
 func (b BackOff) Over(rounds Rounds, newestHealthy, now time.Time) bool {
 	if rounds.Count == 0 {
 		return false
@@ -109,8 +109,8 @@ func BackOffLeaseName(owner types.UID) string { return backOffPrefix + string(ow
 // annotationOwner names the owner in its lease, for people.
 const annotationOwner = "nhc-controller/owner"
 
-// begin returns the lease as it has to be before a Machine is deleted, and nil if that deletion
-// begins no round (spec M14.3, M14.4). old is the lease of the owner, nil if there is none.
+// begin returns the lease to write before a Machine is deleted, and nil if that deletion begins no
+// round (spec M14.3, M14.4). old is the lease of the owner, nil if there is none.
 func (b BackOff) begin(old *coordinationv1.Lease, check object.Owner, machine *Machine, now time.Time) *coordinationv1.Lease {
 	rounds := RoundsOf(old)
 	if rounds.belongs(machine.CreationTimestamp.Time) {

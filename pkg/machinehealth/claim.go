@@ -11,10 +11,10 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 )
 
-// Claim returns why NodeHealthChecks leave the Node of a Machine alone, and nothing if they do not. One
-// of these MachineHealthChecks, by namespace and name, selects the Machine (spec M15.1). Or a
-// remediation of it goes on that no lease may stand for: it may have begun while there was no Node, and
-// the MachineHealthCheck may be gone (spec M15.2). The Node is nil if there is none.
+// Claim returns why NodeHealthChecks leave the Node of a Machine alone, empty if they do not. Either one
+// of these MachineHealthChecks, by namespace and name, selects the Machine (spec M15.1). Or a remediation
+// of the Machine goes on, perhaps without a lease: it may have begun without a Node, and its
+// MachineHealthCheck may be gone (spec M15.2). The Node is nil if there is none.
 func Claim(machine *Machine, checks []string, node *corev1.Node) string {
 	name := "Machine " + machine.Namespace + "/" + machine.Name
 	switch {

@@ -37,7 +37,7 @@ const (
 	defaultMaxUnhealthy   = "100%"
 )
 
-// Criteria are what a MachineHealthCheck says, as far as it can be understood.
+// Criteria are the content of a MachineHealthCheck, as far as it can be understood.
 type Criteria struct {
 	// Selector matches Machines of API in the namespace of the MachineHealthCheck.
 	Selector labels.Selector
@@ -45,24 +45,24 @@ type Criteria struct {
 	API string
 	// Conditions are those that make a Node unhealthy.
 	Conditions []v1alpha1.UnhealthyCondition
-	// StartupTimeout is how long a Machine may be without a Node, zero if for any time.
+	// StartupTimeout is how long a Machine may be without a Node. Zero means without limit.
 	StartupTimeout time.Duration
 	// MaxUnhealthy is the field, or its default.
 	MaxUnhealthy intstr.IntOrString
 	Strategy     Strategy
-	// Template is set for the strategy of that name.
+	// Template is the reference of the strategy Template, nil for others.
 	Template *corev1.ObjectReference
 	// Paused means that nothing is remediated (spec M9.1).
 	Paused bool
 	// Problem is the first rule of admission that the stored object breaks, empty if there is
 	// none. Nothing is remediated then (spec M3.4).
 	Problem string
-	// onlyTermination means that the spec has one condition, and that it is Terminating.
+	// onlyTermination means that the only condition of the spec is Terminating.
 	onlyTermination bool
 }
 
-// NewCriteria reads a MachineHealthCheck. It always returns criteria that can be used: what
-// cannot be understood is left out and named in Problem.
+// NewCriteria reads a MachineHealthCheck. It always returns usable criteria: it leaves out
+// what cannot be understood, and names it in Problem.
 func NewCriteria(check *v1beta1.MachineHealthCheck) Criteria {
 	c := Criteria{Selector: labels.Nothing(), API: v1beta1.MachineAPIOpenShift, Strategy: Delete}
 	_, c.Paused = check.Annotations[v1beta1.AnnotationPaused]
@@ -78,7 +78,7 @@ func NewCriteria(check *v1beta1.MachineHealthCheck) Criteria {
 	return c
 }
 
-// fail records what cannot be understood. The first one is reported.
+// fail records a part that cannot be understood. The first one is reported.
 func (c *Criteria) fail(problem string) {
 	if c.Problem == "" {
 		c.Problem = problem
@@ -134,8 +134,8 @@ func (c *Criteria) readMaxUnhealthy(value *intstr.IntOrString) {
 	}
 }
 
-// allowedUnhealthy returns how many of so many Machines may be unhealthy: percentages are rounded
-// down, and a numeric string is that number (spec M7.2). It returns false for anything else.
+// allowedUnhealthy returns how many of the Machines may be unhealthy (spec M7.2). Percentages are
+// rounded down, and a numeric string counts as its number. It returns false for anything else.
 func allowedUnhealthy(value intstr.IntOrString, total int) (int, bool) {
 	if value.Type == intstr.Int {
 		return max(0, int(value.IntVal)), true
@@ -187,9 +187,9 @@ func (c *Criteria) checkTemplate(template *corev1.ObjectReference) {
 // conditionTerminating is the condition of the Node of a spot instance that is about to end.
 const conditionTerminating = "Terminating"
 
-// OnlyTermination reports whether the MachineHealthCheck only replaces Machines that terminate:
-// its one condition is Terminating, whether or not the rest of it can be understood (spec M1.4).
-// Such a one claims no Node.
+// OnlyTermination reports whether the MachineHealthCheck only replaces terminating Machines: its
+// only condition is Terminating, also if other parts of it cannot be understood (spec M1.4). Such a
+// MachineHealthCheck claims no Node.
 func (c *Criteria) OnlyTermination() bool { return c.onlyTermination }
 
 // HasTemplateOf reports whether the CR, which is in the namespace of the MachineHealthCheck, was made from its
@@ -203,19 +203,19 @@ func (c *Criteria) HasTemplateOf(cr *object.CR) bool {
 	return c.Template.GroupVersionKind().GroupKind() == made && c.Template.Name == cr.ClonedFrom(c.API)
 }
 
-// deletes reports whether the MachineHealthCheck remediates a Machine by deleting it: a reboot does not help one
-// that has failed (spec M10.1).
+// deletes reports whether the MachineHealthCheck remediates a Machine by deleting it. A reboot does not help a
+// failed Machine (spec M10.1).
 func (c *Criteria) deletes(machine *Machine) bool {
 	return c.Strategy == Delete || (c.Strategy == Annotate && machine.Failed())
 }
 
-// Powerless reports whether the MachineHealthCheck cannot act on a Machine at all, however unhealthy that is. Such a one
-// keeps no other from it (spec M7.4). template means that its template can be used.
+// Powerless reports whether the MachineHealthCheck can never act on a Machine. Then it does not keep other health
+// checks from it (spec M7.4). template means that its template can be used.
 func (c *Criteria) Powerless(machine *Machine, controlPlane, template bool) bool {
 	return c.Problem != "" || c.Paused || c.unable(machine, controlPlane, template) != ""
 }
 
-// unable returns why the strategy is none for a Machine, and nothing if it is one.
+// unable returns why the strategy cannot be used for a Machine, empty if it can.
 func (c *Criteria) unable(machine *Machine, controlPlane, template bool) v1alpha1.DecisionReason {
 	switch deletes := c.deletes(machine); {
 	case deletes && machine.Owner() == nil:
@@ -228,8 +228,7 @@ func (c *Criteria) unable(machine *Machine, controlPlane, template bool) v1alpha
 	return ""
 }
 
-// Selects reports whether the Machine, which is in the namespace of the MachineHealthCheck, is one
-// that it is about.
+// Selects reports whether the MachineHealthCheck selects the Machine, which is in its namespace.
 func (c *Criteria) Selects(machine *Machine) bool {
 	return machine.API() == c.API && c.Selector.Matches(labels.Set(machine.Labels))
 }

@@ -26,7 +26,7 @@ func (r Result) Begun() bool {
 	return r.Outcome.Result == remediation.Requested || r.Outcome.NewCR() != nil
 }
 
-// Decision returns what was decided about a target and why, after its plan was carried out. It
+// Decision returns the decision about a target and its reason, after its plan was carried out. It
 // returns the zero value if there is nothing to report, and never sets Since. The same plan and
 // outcome give the same decision.
 func (p *Policy) Decision(result Result) v1alpha1.Decision {
@@ -55,7 +55,7 @@ func (p *Policy) Decision(result Result) v1alpha1.Decision {
 		if plan.Begins() {
 			reason, until = v1alpha1.DecidedNextBatch, time.Time{}
 		}
-	default: // The plan was carried out, and its reason is what was decided.
+	default: // The plan was carried out, so its reason is the decision.
 	}
 	if reason == "" {
 		return v1alpha1.Decision{}
@@ -116,7 +116,7 @@ func (p *Policy) explain(plan *Plan, reason v1alpha1.DecisionReason) string {
 	}
 }
 
-// explainHeld says what keeps a remediation from beginning until a user or another controller changes it.
+// explainHeld explains a refusal that lasts until a user or another controller changes something.
 func (p *Policy) explainHeld(t *Target, reason v1alpha1.DecisionReason) string {
 	switch reason {
 	case v1alpha1.DecidedInvalidSpec:
@@ -178,7 +178,7 @@ func explainSoon(v *Verdict) string {
 	}
 }
 
-// explainOverdue says what has not ended, and what to look at.
+// explainOverdue names the remediation that has not ended, and what to look at.
 func explainOverdue(t *Target) string {
 	minutes := int(maxRemediation / time.Minute)
 	switch {
@@ -202,7 +202,7 @@ func (p *Policy) explainBackOff(t *Target) string {
 		t.Machine.Owner().Name, rounds.Count, p.BackOff.Due(rounds, t.Machine.CreationTimestamp.Time).Sub(t.Machine.CreationTimestamp.Time))
 }
 
-// explainForeign names the remediation object that is in the way. It is nil if that is unknown.
+// explainForeign names the remediation object that blocks the plan. It is nil if it is unknown.
 func explainForeign(cr *object.CR) string {
 	if cr == nil {
 		return "Remediation objects cannot be read, so one with another owner may exist"

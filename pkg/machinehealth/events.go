@@ -39,14 +39,15 @@ const prefix = "[remediation] "
 
 // Event is a transition that is reported.
 type Event struct {
-	// Machine is the one that the event is about, nil if it is about the MachineHealthCheck.
+	// Machine is the subject of the event, nil if that is the MachineHealthCheck.
 	Machine *Machine
 	// Type, Reason and Note are those of the event. Action tells events apart that differ only in
 	// the note.
 	Type, Reason, Action, Note string
 }
 
-// Events returns what has changed since the entries before, besides Requests.
+// Events returns the events for changes since the earlier entries, except those of
+// Requests.
 func (p *Policy) Events(results []Result, before, after Entries) []Event {
 	r := reporter{Policy: p, before: before, after: after, skipped: map[v1alpha1.DecisionReason]bool{}}
 	for _, result := range results {
@@ -59,8 +60,8 @@ func (p *Policy) Events(results []Result, before, after Entries) []Event {
 	return r.events
 }
 
-// Requests returns what was requested and accepted. It is reported even if status could not be
-// written, because no later sync knows of it.
+// Requests returns the events for accepted requests. They are reported even if status could not
+// be written, because no later sync knows of them.
 func (p *Policy) Requests(results []Result) []Event {
 	r := reporter{Policy: p}
 	for _, result := range results {
@@ -74,7 +75,7 @@ func (p *Policy) Requests(results []Result) []Event {
 type reporter struct {
 	*Policy
 	before, after Entries
-	// skipped are the reasons that were reported for the MachineHealthCheck.
+	// skipped are the reasons that are reported already for the MachineHealthCheck.
 	skipped map[v1alpha1.DecisionReason]bool
 	events  []Event
 }
@@ -94,7 +95,7 @@ func (r *reporter) both(machine *Machine, eventType, reason, action, note string
 	r.add(nil, eventType, reason, action+"-"+machine.Name, note)
 }
 
-// detected reports that something is wrong with a Machine, once for as long as that lasts.
+// detected reports once that something is wrong with a Machine, until that ends.
 func (r *reporter) detected(result Result) {
 	t := result.Plan.Target
 	entry, old := r.after[t.Machine.Name], r.before[t.Machine.Name]
@@ -166,7 +167,8 @@ func (r *reporter) removed(result Result) {
 	}
 }
 
-// silent are refusals without an event: pauses, what RemediationRestricted reports, and a dry run.
+// silent are refusals without an event: pauses, refusals that RemediationRestricted reports, and a
+// dry run.
 var silent = []v1alpha1.DecisionReason{
 	v1alpha1.DecidedPaused, v1beta1.DecidedMachinePaused, v1beta1.DecidedClusterPaused, v1alpha1.DecidedGateClosed,
 	v1alpha1.DecidedUnselected, v1alpha1.DecidedTerminating, v1alpha1.DecidedDryRun,
@@ -239,8 +241,7 @@ func (r *reporter) failing(reason v1alpha1.DecisionReason) bool {
 	return reason == v1alpha1.DecidedCreateFailed || reason == v1alpha1.DecidedDeleteFailed || reason == v1alpha1.DecidedUpdateFailed
 }
 
-// restricted reports that the threshold keeps unhealthy Machines from being remediated, when it
-// begins to.
+// restricted reports when the threshold begins to keep unhealthy Machines from being remediated.
 func (r *reporter) restricted(results []Result) {
 	held := func(entries Entries) bool {
 		for _, entry := range entries {

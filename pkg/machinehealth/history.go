@@ -18,26 +18,27 @@ import (
 // maxRemediationAge is how long an entry of the history waits for a replacement (spec M16.2).
 const maxRemediationAge = 24 * time.Hour
 
-// maxAhead is how far our clock may be ahead of that of the API server. A Machine that was deleted may be gone before
-// the caches have shown the time that the API server gave its deletion (spec M16.2).
+// maxAhead is how far our clock may be ahead of that of the API server. A deleted Machine may be gone before the
+// caches have shown the deletionTimestamp (spec M16.2).
 const maxAhead = 30 * time.Second
 
-// History has the remediations of a MachineHealthCheck, and what follows from a sync. One that
-// ends before it has started is dropped: waiting evicts no remediation.
+// History has the remediations of a MachineHealthCheck, and the results of a sync. It drops
+// entries that end before they have started, so that waiting Machines evict no remediation.
 type History struct {
 	// Before are the entries so far.
 	Before []v1beta1.Remediation
-	// Results are those of the sync, and Entries what was decided.
+	// Results are those of the sync. Entries are its decisions.
 	Results []Result
 	Entries Entries
-	// Machines are all in the namespace, by name.
+	// Machines are all Machines in the namespace, by name.
 	Machines map[string]*Machine
-	// Known reports whether a Machine was there at the last sync of this process. Times have whole seconds:
-	// one that was there before stands for no other. First means that there was no such sync.
+	// Known reports whether a Machine existed at the last sync of this process. A Machine that existed before
+	// is no replacement, although times with whole seconds may not tell. First means that there was no such
+	// sync.
 	Known func(name string) bool
 	First bool
-	// Requested reports whether the deletion that an entry announces may have been requested: if not, a
-	// Machine that is deleted all the same was deleted by others, and that is no remediation (spec M16.2).
+	// Requested reports whether the controller may have requested the deletion that an entry announces. If
+	// not, others have deleted the Machine, and that is no remediation (spec M16.2).
 	Requested func(name string) bool
 	// Healthy reports whether a Machine is a target that is healthy.
 	Healthy func(name string) bool
@@ -46,8 +47,8 @@ type History struct {
 	Now        time.Time
 }
 
-// Update returns the entries as they are now, newest first, also those for which status has no room, and
-// the next instant at which time alone changes one.
+// Update returns the present entries, newest first, also those without room in status. It also returns the
+// next instant at which time alone changes an entry.
 func (h *History) Update() (entries []v1beta1.Remediation, recheck time.Time) {
 	entries = make([]v1beta1.Remediation, 0, len(h.Before))
 	results := h.resultsOfOpen()
@@ -90,8 +91,8 @@ func (h *History) Update() (entries []v1beta1.Remediation, recheck time.Time) {
 	return h.remembered(entries), recheck
 }
 
-// resultsOfOpen returns the results that entries that have not ended are about, by Machine. There are
-// few of them, and thousands of Machines.
+// resultsOfOpen returns the results for Machines with an open entry, by Machine. These are few among
+// thousands of Machines.
 func (h *History) resultsOfOpen() map[string]Result {
 	open, results := map[string]bool{}, map[string]Result{}
 	for i := range h.Before {
@@ -110,13 +111,13 @@ func (h *History) resultsOfOpen() map[string]Result {
 	return results
 }
 
-// running reports whether an external remediation goes on: it has no age. If its entry ended, the next
-// sync would begin another one, with the same start.
+// running reports whether an external remediation goes on. Its entry does not end by age: otherwise the
+// next sync would begin another entry with the same start.
 func (h *History) running(entry *v1beta1.Remediation, result Result) bool {
 	return entry.RemediationType == v1beta1.RemediationExternal && (unhealthy(result) || result.Plan.Target.Remediated())
 }
 
-// ended reports whether nothing changes an entry any more except the end of its Machine.
+// ended reports whether only the end of its Machine can still change an entry.
 func ended(entry *v1beta1.Remediation) bool { return entry.Finished != nil || entry.Closed != nil }
 
 func unhealthy(result Result) bool {
@@ -140,7 +141,7 @@ func (h *History) detect(result Result) v1beta1.Remediation {
 	return entry
 }
 
-// observe adds to an open entry what its own Machine shows.
+// observe adds to an open entry the facts that its Machine shows.
 func (h *History) observe(entry *v1beta1.Remediation, result Result, observed bool) {
 	switch {
 	case entry.Started != nil && observed && entry.RemediationType == v1beta1.RemediationMachineDeletion && result.Plan.Target.Machine.Deleting():
@@ -151,7 +152,7 @@ func (h *History) observe(entry *v1beta1.Remediation, result Result, observed bo
 			announce(entry, result.Plan)
 		}
 	case entry.RemediationType == v1beta1.RemediationMachineDeletion && h.Machines[entry.Machine] == nil && h.Requested(entry.Machine):
-		// The process that announced the deletion could not report it.
+		// Another process announced the deletion and could not report it.
 		entry.Started = entry.Detected.DeepCopy()
 	}
 	if entry.Started == nil {
@@ -169,8 +170,7 @@ func (h *History) observe(entry *v1beta1.Remediation, result Result, observed bo
 	}
 }
 
-// announce notes the deletion that is about to be requested: a Machine that is gone shows no more what
-// has become of it.
+// announce notes a deletion right before its request: a Machine that is gone no longer shows it.
 func announce(entry *v1beta1.Remediation, plan *Plan) {
 	entry.RemediationType, entry.Owner = "", ""
 	if !plan.Begins() || plan.Type != v1beta1.RemediationMachineDeletion {
@@ -182,7 +182,7 @@ func announce(entry *v1beta1.Remediation, plan *Plan) {
 	}
 }
 
-// start notes that the remediation has begun: by this sync, or by one whose report was lost.
+// start notes that the remediation has begun, by this sync or by a sync whose report was lost.
 func (h *History) start(entry *v1beta1.Remediation, result Result) {
 	t := result.Plan.Target
 	announced := entry.RemediationType == v1beta1.RemediationMachineDeletion
@@ -209,7 +209,7 @@ func (h *History) start(entry *v1beta1.Remediation, result Result) {
 	}
 }
 
-// begin notes when a remediation began. What detected it is not later, whatever our own clock says.
+// begin notes when a remediation began. Its detection is not later, also if our own clock says so.
 func begin(entry *v1beta1.Remediation, at time.Time) {
 	started := whole(at)
 	if entry.Started = &started; started.Before(&entry.Detected) {
@@ -232,7 +232,7 @@ func (h *History) fence(entry *v1beta1.Remediation, result Result, observed bool
 			return
 		}
 	}
-	// A Node that was missing from the beginning says nothing about what has been done since.
+	// A Node that was missing from the beginning is no sign that the remediation has fenced it.
 	nodeGone := t.Machine.Node != "" && entry.Reason != v1beta1.TriggerNodeMissing && !h.NodeExists(t.Machine.Node)
 	if t.Machine.Has(v1beta1.AnnotationPoweredOff) || nodeGone {
 		entry.Fenced = new(whole(h.Now))
@@ -246,8 +246,8 @@ func (h *History) fenceDeleted(entry *v1beta1.Remediation) {
 	}
 }
 
-// pairReplacements finds the Machines that stand for deleted ones, the oldest entry first, and ends
-// the entries that have nothing to wait for any more.
+// pairReplacements finds the replacements of deleted Machines, the oldest entry first. It ends entries
+// that have nothing to wait for any more.
 func (h *History) pairReplacements(entries []v1beta1.Remediation) {
 	named, deleted := map[string]bool{}, map[string]bool{}
 	var waiting []*v1beta1.Remediation
@@ -280,8 +280,8 @@ func (h *History) pairReplacements(entries []v1beta1.Remediation) {
 	}
 }
 
-// candidates returns the Machines of each owner that entries wait for a replacement of, the oldest
-// first.
+// candidates returns the Machines of owners for which entries wait for a replacement, by owner, the
+// oldest first.
 func (h *History) candidates(waiting []*v1beta1.Remediation) map[types.UID][]*Machine {
 	owned := map[types.UID][]*Machine{}
 	for _, entry := range waiting {
@@ -309,8 +309,8 @@ func (h *History) candidates(waiting []*v1beta1.Remediation) map[types.UID][]*Ma
 	return owned
 }
 
-// replacementOf returns the first Machine of the owner that was made since the entry started and
-// stands for no other one.
+// replacementOf returns the first Machine of the owner that was created since the entry started and
+// is no replacement of another one.
 func (h *History) replacementOf(entry *v1beta1.Remediation, machines []*Machine, named map[string]bool) string {
 	for _, machine := range machines {
 		since := machine.CreationTimestamp.Sub(entry.Started.Time)
@@ -322,15 +322,15 @@ func (h *History) replacementOf(entry *v1beta1.Remediation, machines []*Machine,
 	return ""
 }
 
-// Listed returns the entries newest first, as many as status has room for: those that ended last, and of
-// the others those that have started, so that what waits evicts no remediation.
+// Listed returns the entries that status has room for, newest first. Of the ended ones it keeps the latest.
+// Of the open ones it keeps those that have started, so that waiting Machines evict no remediation.
 func Listed(entries []v1beta1.Remediation) []v1beta1.Remediation {
 	open, closed := byEnd(entries)
 	return merged(open[:min(len(open), v1beta1.MaxOpenRemediations)], closed[:min(len(closed), v1beta1.MaxClosedRemediations)])
 }
 
-// remembered returns what the process keeps: what status lists, and beyond that all remediations that go on,
-// and all deletions of Machines that are still there.
+// remembered returns the entries that the process keeps: those that status lists, all running remediations, and
+// all deletions of Machines that still exist.
 func (h *History) remembered(entries []v1beta1.Remediation) []v1beta1.Remediation {
 	open, closed := byEnd(entries)
 	started := slices.IndexFunc(open, func(entry v1beta1.Remediation) bool { return entry.Started == nil })
@@ -347,7 +347,7 @@ func (h *History) remembered(entries []v1beta1.Remediation) []v1beta1.Remediatio
 	return merged(open[:min(len(open), max(started, v1beta1.MaxOpenRemediations))], closed[:listed])
 }
 
-// byEnd returns the entries that are open, those first that have started, and the others, those first that ended last.
+// byEnd returns the open entries, started ones first, and the ended entries, the latest end first.
 func byEnd(entries []v1beta1.Remediation) (open, closed []v1beta1.Remediation) {
 	for i := range entries {
 		if ended(&entries[i]) {

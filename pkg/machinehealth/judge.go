@@ -19,15 +19,15 @@ type State int
 const (
 	// Healthy means none of the others.
 	Healthy State = iota
-	// UnderRemediation means that nothing is wrong any more, and that a remediation has not ended.
+	// UnderRemediation means that the Machine has recovered, and that its remediation has not ended.
 	UnderRemediation
 	// NotStarted means that the Machine has no Node yet.
 	NotStarted
-	// SoonUnhealthy means that something is wrong, for too short a time yet.
+	// SoonUnhealthy means that something is wrong that has not lasted for its timeout yet.
 	SoonUnhealthy
 	// Unhealthy means that a criterion holds.
 	Unhealthy
-	// Deleting means that the Machine is being deleted, by whomever.
+	// Deleting means that the Machine is being deleted, by any client.
 	Deleting
 )
 
@@ -40,16 +40,16 @@ func (s State) String() string {
 	return names[s]
 }
 
-// NodeState is what is known of the Node that a Machine names.
+// NodeState is whether the Node that a Machine names exists.
 type NodeState int
 
 const (
-	// NodeUnknown means that the cache does not have the Node, and that a live read has not
-	// answered yet.
+	// NodeUnknown means that the cache does not have the Node, and that a live read has no
+	// answer yet.
 	NodeUnknown NodeState = iota
 	// NodeExists means that the Node is there.
 	NodeExists
-	// NodeMissing means that a live read did not find it. A cache alone never says so.
+	// NodeMissing means that a live read did not find it. A cache alone is no proof.
 	NodeMissing
 )
 
@@ -58,11 +58,11 @@ type Verdict struct {
 	State State
 	// Trigger is the reason of v1beta1.MachineTrigger, for an unhealthy Machine.
 	Trigger string
-	// Type and Status are those of the condition that decides, if one does.
+	// Type and Status are those of the deciding condition, if there is one.
 	Type   corev1.NodeConditionType
 	Status corev1.ConditionStatus
-	// Since is since when that condition has had its status, zero if that is not known or none decides,
-	// and Doubt why that is not its lastTransitionTime.
+	// Since is since when that condition has had its status, zero if that is not known or no condition
+	// decides. Doubt says why Since is not its lastTransitionTime.
 	Since time.Time
 	Doubt string
 	// Deadline is the instant at which the Machine becomes, or became, unhealthy; zero if time
@@ -70,12 +70,12 @@ type Verdict struct {
 	Deadline time.Time
 }
 
-// maxStartupExtension bounds by how many startup timeouts changes of the status of a Machine may
-// put off its start (spec M6.3).
+// maxStartupExtension is how many startup timeouts a Machine gets at most when changes of its
+// status delay its start (spec M6.3).
 const maxStartupExtension = 6
 
-// Judge returns the verdict on a Machine at the instant now. The evidence is that of its Node, if
-// that exists. remediated means that a remediation of it is under way.
+// Judge returns the verdict on a Machine at the instant now. evidence is that of its Node, if the
+// Node exists. remediated means that a remediation of the Machine is under way.
 func (c *Criteria) Judge(machine *Machine, node NodeState, evidence health.Evidence, remediated bool, now time.Time) Verdict {
 	if machine.Deleting() {
 		return Verdict{State: Deleting}
@@ -107,7 +107,8 @@ func (c *Criteria) Judge(machine *Machine, node NodeState, evidence health.Evide
 	}
 }
 
-// startupDeadline returns until when the Machine may be without a Node, zero if for any time.
+// startupDeadline returns until when the Machine may be without a Node. Zero means without
+// limit.
 func (c *Criteria) startupDeadline(machine *Machine) time.Time {
 	if c.StartupTimeout == 0 {
 		return time.Time{}

@@ -16,7 +16,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 )
 
-// Machine is what the controller reads of a Machine of either API. What is missing or malformed
+// Machine is what the controller reads of a Machine of either API. A missing or malformed field
 // counts as not set (spec M5.1). It is immutable: it lives in caches and is shared.
 type Machine struct {
 	metav1.TypeMeta
@@ -25,13 +25,13 @@ type Machine struct {
 	metav1.ObjectMeta
 	// Phase is status.phase, and Node the name in status.nodeRef.
 	Phase, Node string
-	// Started is when the startup time of the Machine began, as its status says: zero if it does
-	// not (spec M6.3).
+	// Started is when the startup time of the Machine began by its status. It is zero if status
+	// does not say (spec M6.3).
 	Started time.Time
 	// Cluster is the Cluster that a Machine of Cluster API belongs to.
 	Cluster string
-	// Unmanaged means that the controllers of its API rest, because another API is authoritative
-	// (spec M9.2).
+	// Unmanaged means that the controllers of its API do nothing, because another API is
+	// authoritative (spec M9.2).
 	Unmanaged bool
 }
 
@@ -43,10 +43,10 @@ var keptAnnotations = []string{
 	v1beta1.AnnotationRemediationStrategy, v1beta1.AnnotationPoweredOff,
 }
 
-// phaseFailed is the phase of a Machine that its provider has given up.
+// phaseFailed is the phase of a Machine that its provider has given up on.
 const phaseFailed = "Failed"
 
-// ParseMachine reads a Machine. It shares nothing with object that is changed later.
+// ParseMachine reads a Machine. Later changes of object do not affect the result.
 func ParseMachine(object *unstructured.Unstructured) *Machine {
 	m := &Machine{
 		TypeMeta: metav1.TypeMeta{APIVersion: object.GetAPIVersion(), Kind: object.GetKind()},
@@ -107,7 +107,7 @@ func transition(object *unstructured.Unstructured, conditionType string) time.Ti
 // API returns the API group of the Machine.
 func (m *Machine) API() string { return m.GroupVersionKind().Group }
 
-// Failed reports whether the provider has given the Machine up.
+// Failed reports whether the provider has given up on the Machine.
 func (m *Machine) Failed() bool { return m.Phase == phaseFailed }
 
 // Deleting reports whether the deletion of the Machine was requested.
@@ -128,8 +128,8 @@ func (m *Machine) ControlPlane() bool {
 	return labelled || m.Labels[v1beta1.LabelRole] == v1beta1.RoleMaster
 }
 
-// SameAs reports whether no decision can tell the two apart. A start time matters only while
-// there is no Node: the status of a Machine changes all the time.
+// SameAs reports whether both lead to the same decisions. The start time only matters without a
+// Node, because the status of a Machine changes all the time.
 func (m *Machine) SameAs(other *Machine) bool {
 	return m.UID == other.UID && m.Phase == other.Phase && m.Node == other.Node && m.Cluster == other.Cluster && m.Unmanaged == other.Unmanaged &&
 		(m.Node != "" || m.Started.Equal(other.Started)) && m.DeletionTimestamp.Equal(other.DeletionTimestamp) &&

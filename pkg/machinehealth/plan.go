@@ -18,7 +18,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 )
 
-// Policy is what a MachineHealthCheck wants done about its targets, and what holds for all of
+// Policy is what a MachineHealthCheck wants for its targets, and the state that holds for all of
 // them.
 type Policy struct {
 	Owner    object.Owner
@@ -36,28 +36,29 @@ type Policy struct {
 	ClockUntrusted bool
 	// Upgrading: a ClusterVersion says that the cluster is being upgraded (spec M9.1).
 	Upgrading bool
-	// DryRun has everything planned but what begins (flag --dry-run).
+	// DryRun has everything planned except the beginning of remediations (flag --dry-run).
 	DryRun bool
-	// leaseKeepers has for each Node the target whose plan renews or releases its lease: one for which
-	// something is under way, also if several Machines name the Node.
+	// leaseKeepers has for each Node the target whose plan renews or releases its lease. If several
+	// Machines name the Node, it is one with a remediation under way.
 	leaseKeepers map[string]*Target
 }
 
-// Plan is what is to be done about one target, and why no more than that.
+// Plan has the actions for one target, and the reason why there are no more.
 type Plan struct {
 	Target *Target
 	// Actions are carried out in this order.
 	Actions []remediation.Action
-	// Candidate means that a remediation is due that nothing refuses but perhaps a limit over
-	// several Machines.
+	// Candidate means that a remediation is due, and that only a limit over several Machines may
+	// still refuse it.
 	Candidate bool
 	// Withheld is why such a limit refuses it, nil if none does.
 	Withheld *remediation.Withholding
-	// Type is that of the remediation that begins by the plan, or would without its refusal.
+	// Type is the type of the remediation that the plan begins, or would begin without its
+	// refusal.
 	Type v1beta1.RemediationType
-	// Reason is what the plan depends on most, empty if there is nothing to be said.
+	// Reason is the main reason of the plan, empty for a target without a decision.
 	Reason v1alpha1.DecisionReason
-	// Refused means that the remediation that is due does not begin. Reason says why.
+	// Refused means that a due remediation does not begin. Reason says why.
 	Refused bool
 	// Until is when time alone changes that, zero if it does not.
 	Until time.Time
@@ -65,8 +66,8 @@ type Plan struct {
 	Recheck time.Time
 }
 
-// leaseDuration is how long the lease of a node is held for a remediation of its Machine
-// (spec M10.3), and refusalRecheck how long a refusal that may end without an event lasts at most.
+// leaseDuration is the duration of the lease of a node for a remediation of its Machine (spec M10.3).
+// refusalRecheck is the time after which a refusal that may end without an event is checked again.
 const (
 	leaseDuration  = v1alpha1.ClassicDuration
 	refusalRecheck = time.Minute
@@ -90,7 +91,7 @@ func NewPlans(policy *Policy, targets []Target, now time.Time) []Plan {
 	return plans
 }
 
-// Withhold decides anew about a candidate that a limit over several Machines refuses.
+// Withhold decides again about a candidate that a limit over several Machines refuses.
 func (p *Policy) Withhold(plan *Plan, withheld *remediation.Withholding, now time.Time) {
 	*plan = p.plan(plan.Target, withheld, now)
 }
@@ -132,7 +133,8 @@ func (p *planner) decide() {
 	case len(t.Own) > 0:
 		p.cleanUp() // It has recovered.
 	case t.externallyRemediated():
-		// The key is never removed here: half-way through, that would leave a host switched off.
+		// The key is never removed here: in the middle of a remediation, that would leave a host
+		// switched off.
 		p.goOn(v1beta1.DecidedExternalRemediation)
 	}
 }
@@ -143,8 +145,8 @@ func (p *planner) setReason(reason v1alpha1.DecisionReason, until time.Time) {
 	p.Reason, p.Until = reason, until
 }
 
-// goOn records that a remediation goes on for this reason, and is overdue after a while. It is never ended for that:
-// nothing is known of the host (spec M12.6).
+// goOn records that a remediation goes on for this reason, and when it is overdue. An overdue remediation does not
+// end, because nothing is known of the host (spec M12.6).
 func (p *planner) goOn(reason v1alpha1.DecisionReason) {
 	p.setReason(reason, time.Time{})
 	if p.Target.Begun.IsZero() {
@@ -180,7 +182,7 @@ func (p *planner) cleanUp() {
 	}
 }
 
-// remediate plans what an unhealthy target needs, unless it is under way.
+// remediate plans the remediation of an unhealthy target, unless it is under way.
 func (p *planner) remediate() {
 	t := p.Target
 	switch {
@@ -256,7 +258,7 @@ func (p *planner) start(deletion bool) {
 	switch {
 	case deletion:
 		p.setReason(v1beta1.DecidedMachineDeleting, time.Time{})
-		p.do(remediation.Confirm{}) // Before the round: one that has recovered is none (spec M8.4).
+		p.do(remediation.Confirm{}) // Before the round: a Machine that has recovered begins no round (spec M8.4).
 		if BackOffConcerns(p.Target.Verdict.Trigger) {
 			if rounds := p.BackOff.begin(p.Target.Rounds, p.Owner, machine, p.now); rounds != nil {
 				p.do(remediation.WriteLease{Lease: rounds})
@@ -272,7 +274,8 @@ func (p *planner) start(deletion bool) {
 	}
 }
 
-// refusal returns the first of the checks that the target does not pass, as far as values decide.
+// refusal returns the reason of the first check that the target does not pass, as far as values
+// decide.
 func (p *planner) refusal() v1alpha1.DecisionReason {
 	t := p.Target
 	for _, check := range []struct {
@@ -298,7 +301,7 @@ func (p *planner) refusal() v1alpha1.DecisionReason {
 	return p.Criteria.unable(t.Machine, t.ControlPlane, p.Template != nil)
 }
 
-// backsOff refuses a Machine that has to live for longer (spec M14).
+// backsOff refuses a Machine whose delay is not over (spec M14).
 func (p *planner) backsOff() bool {
 	if !BackOffConcerns(p.Target.Verdict.Trigger) {
 		return false
@@ -313,8 +316,8 @@ func (p *planner) backsOff() bool {
 	return true
 }
 
-// acquire returns the lease of the Node as it has to be before the remediation begins, and false
-// if it is taken. A Machine without a Node needs none.
+// acquire returns the lease of the Node to write before the remediation begins, and false if it is
+// taken. A Machine without a Node needs no lease.
 func (p *planner) acquire() (lease *coordinationv1.Lease, free bool) {
 	if p.Target.NodeUID == "" {
 		return nil, true
@@ -328,7 +331,7 @@ func (p *planner) render() *unstructured.Unstructured {
 	return object.RenderForMachine(p.Owner, p.Target.objectTarget(), p.Template)
 }
 
-// refuse records why the remediation that is due does not begin.
+// refuse records why the due remediation does not begin.
 func (p *planner) refuse(reason v1alpha1.DecisionReason) {
 	p.Refused = true
 	p.setReason(reason, time.Time{})
@@ -349,7 +352,7 @@ func (p *Plan) begins() bool { return p.Candidate && !p.Refused }
 // Begins reports whether a remediation begins by the plan.
 func (p *Plan) Begins() bool { return p.begins() && len(p.Actions) > 0 }
 
-// postpone puts everything off that follows an attempt that has failed.
+// postpone delays everything that follows a failed attempt.
 func (p *planner) postpone() {
 	if len(p.Actions) == 0 || !p.now.Before(p.Target.RetryAt) {
 		return
@@ -357,20 +360,20 @@ func (p *planner) postpone() {
 	if p.begins() {
 		p.Refused = true
 		p.setReason(cmp.Or(p.Target.LastFailed, v1alpha1.DecidedUpdateFailed), time.Time{})
-	} else if p.Target.LastFailed != "" { // Or else the target waits for nothing that has failed.
+	} else if p.Target.LastFailed != "" { // Otherwise the target does not wait for a failed write.
 		p.setReason(p.Target.LastFailed, time.Time{})
 	}
 	p.Actions = nil
 }
 
-// keepsLease reports whether the lease of the Node is kept for a target: something is under way, and goes
-// on if the MachineHealthCheck is being deleted (spec M3.5, M10.3).
+// keepsLease reports whether the lease of the Node is kept for a target: a remediation is under way, also
+// while the MachineHealthCheck is being deleted (spec M3.5, M10.3).
 func (p *Policy) keepsLease(t *Target) bool {
 	return t.Active() && (!p.Terminating || t.deleting() || t.externallyRemediated())
 }
 
-// keepLease keeps the lease of the Node as long as the target is under remediation, and releases it
-// when it is not (spec M10.3). Leases of Nodes that no target names are released elsewhere.
+// keepLease keeps the lease of the Node while the target is under remediation, and releases it
+// afterwards (spec M10.3). The controller releases leases of Nodes that no target names.
 func (p *planner) keepLease() {
 	lease := p.Target.Lease
 	if lease == nil || remediation.LeaseHolder(lease) != p.Owner.LeaseHolder() || (p.begins() && p.Target.NodeUID != "") {
@@ -381,7 +384,7 @@ func (p *planner) keepLease() {
 	}
 	keeper := p.leaseKeepers[p.Target.Machine.Node]
 	if keeper != nil && keeper != p.Target {
-		return // It is up to another Machine that names the same Node.
+		return // Another Machine that names the same Node keeps it.
 	}
 	if keeper == nil || !p.keepsLease(keeper) {
 		if !p.now.Before(p.Target.RetryAt) {
@@ -400,7 +403,7 @@ func (p *planner) keepLease() {
 	p.recheckAt(due)
 }
 
-// objectTarget returns what a remediation object is for.
+// objectTarget returns the target of a remediation object.
 func (t *Target) objectTarget() object.MachineTarget {
 	return object.MachineTarget{
 		APIVersion: t.Machine.APIVersion, Kind: t.Machine.Kind, Name: t.Machine.Name, UID: t.Machine.UID,
@@ -408,7 +411,7 @@ func (t *Target) objectTarget() object.MachineTarget {
 	}
 }
 
-// Reference returns what identifies the Machine in requests.
+// Reference returns the identity of the Machine in requests.
 func (m *Machine) Reference() remediation.MachineReference {
 	return remediation.MachineReference{Kind: m.GroupVersionKind(), Namespace: m.Namespace, Name: m.Name, UID: m.UID}
 }

@@ -19,10 +19,10 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
 
-// Entries are what was decided about targets, by the names of the Machines.
+// Entries are the decisions about targets, by the names of the Machines.
 type Entries map[string]*v1beta1.UnhealthyMachine
 
-// EntriesOf returns those that status lists.
+// EntriesOf returns the entries that status lists.
 func EntriesOf(status *v1beta1.MachineHealthCheckStatus) Entries {
 	entries := make(Entries, len(status.UnhealthyMachines))
 	for i := range status.UnhealthyMachines {
@@ -31,8 +31,8 @@ func EntriesOf(status *v1beta1.MachineHealthCheckStatus) Entries {
 	return entries
 }
 
-// NewEntries returns what was decided about the targets. Before are the entries of the last sync:
-// what has not changed keeps its times.
+// NewEntries returns the decisions about the targets. before are the entries of the last sync: an
+// unchanged decision keeps its times.
 func (p *Policy) NewEntries(results []Result, before Entries, now time.Time) Entries {
 	entries := Entries{}
 	for _, result := range results {
@@ -53,7 +53,8 @@ func (p *Policy) NewEntries(results []Result, before Entries, now time.Time) Ent
 	return entries
 }
 
-// setTrigger says what makes the Machine unhealthy, or did when a remediation began.
+// setTrigger sets what makes the Machine unhealthy, or did at the beginning of a
+// remediation.
 func setTrigger(entry *v1beta1.UnhealthyMachine, verdict *Verdict, old *v1beta1.UnhealthyMachine, now time.Time) {
 	matches := verdict.State == Unhealthy || (verdict.State == SoonUnhealthy && verdict.Type != "")
 	switch {
@@ -70,7 +71,7 @@ func setTrigger(entry *v1beta1.UnhealthyMachine, verdict *Verdict, old *v1beta1.
 		}
 		entry.Detected = &detected
 	case old != nil && (verdict.State == Deleting || verdict.State == UnderRemediation || verdict.State == SoonUnhealthy):
-		// Whether the Node is still there is asked, and what was wrong with it may still be.
+		// The old trigger may still hold, also while a live read of the Node has no answer.
 		entry.Trigger, entry.Detected = old.Trigger, old.Detected
 	}
 }
@@ -78,12 +79,12 @@ func setTrigger(entry *v1beta1.UnhealthyMachine, verdict *Verdict, old *v1beta1.
 // whole returns an instant as status has it.
 func whole(t time.Time) metav1.Time { return metav1.NewTime(t.Truncate(time.Second)) }
 
-// StatusInput is what a status is made from.
+// StatusInput is the input of a status.
 type StatusInput struct {
 	Check   *v1beta1.MachineHealthCheck
 	Entries Entries
 	History []v1beta1.Remediation
-	// Kinds are the kinds of the CRs that there may be, in any order.
+	// Kinds are the kinds that may have CRs, in any order.
 	Kinds []schema.GroupVersionKind
 	// Overlaps are the other MachineHealthChecks that select the same Machines.
 	Overlaps []string
@@ -113,7 +114,7 @@ func (p *Policy) NewStatus(in *StatusInput) v1beta1.MachineHealthCheckStatus {
 	return status
 }
 
-// dated returns a condition with the time since when it has its status.
+// dated returns a condition with its lastTransitionTime.
 func (in *StatusInput) dated(condition v1beta1.Condition) v1beta1.Condition {
 	condition.LastTransitionTime = whole(in.Now)
 	for i := range in.Check.Status.Conditions {
@@ -126,8 +127,8 @@ func (in *StatusInput) dated(condition v1beta1.Condition) v1beta1.Condition {
 
 const maxInt32 = 1<<31 - 1
 
-// conditions returns the conditions without their times. All but RemediationAllowed are there only
-// while they have something to say.
+// conditions returns the conditions without their times. RemediationAllowed is always set, the others
+// only while something is wrong.
 func (p *Policy) conditions(in *StatusInput) []v1beta1.Condition {
 	allowed := v1beta1.Condition{Type: v1beta1.ConditionRemediationAllowed, Status: corev1.ConditionTrue}
 	switch {
@@ -163,7 +164,7 @@ func (p *Policy) conditions(in *StatusInput) []v1beta1.Condition {
 	return conditions
 }
 
-// stalled is there while nothing begins until you correct something (spec M16.4).
+// stalled is set while nothing begins until you correct something (spec M16.4).
 func (p *Policy) stalled() *v1beta1.Condition {
 	switch {
 	case p.Unavailable != nil:
@@ -217,12 +218,12 @@ const (
 	// maxListSize is how many bytes the entries may take in the stored object. etcd accepts 1.5 MiB
 	// by default; with the history and the rest it stays below 1 MiB.
 	maxListSize = 780_000
-	// alwaysFit is how many entries fit, whatever they say.
+	// alwaysFit is how many entries fit, whatever their content is.
 	alwaysFit = 150
 )
 
-// fitting returns the entries that an object can hold. What says the same of many Machines is left
-// out before a Machine is.
+// fitting returns the entries that an object can hold. It leaves out texts that repeat for many
+// Machines before it leaves out a Machine.
 func fitting(entries []v1beta1.UnhealthyMachine) []v1beta1.UnhealthyMachine {
 	if len(entries) <= alwaysFit || len(fittingPrefix(entries)) == len(entries) {
 		return entries

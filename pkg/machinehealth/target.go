@@ -15,30 +15,29 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 )
 
-// Target is all that a decision about one Machine depends on.
+// Target is everything that a decision about one Machine depends on.
 type Target struct {
 	Machine *Machine
-	// Unselected means that the selector does not match the Machine any more, or that it is gone:
-	// it has CRs that are left. Nothing begins for it.
+	// Unselected means that the selector does not match the Machine any more, or that the Machine is
+	// gone, and CRs are left. Nothing begins for it.
 	Unselected bool
-	// Gone means that the Machine does not exist any more. Machine has its name only.
+	// Gone means that the Machine does not exist any more. Machine only has its name.
 	Gone bool
-	// NodeUID is that of its Node, empty if there is none.
+	// NodeUID is the uid of its Node, empty if there is none.
 	NodeUID types.UID
 	Verdict Verdict
-	// ControlPlane reports whether the Machine, or its Node, is one of the control plane.
+	// ControlPlane reports whether the Machine, or its Node, belongs to the control plane.
 	ControlPlane bool
-	// Begun is when that began what is under way for the target by the MachineHealthCheck, zero if nothing is, or
+	// Begun is when the running remediation of the target by the MachineHealthCheck began, zero if there is none, or
 	// if that is not known (see [Target.BegunAt]).
 	Begun time.Time
-	// Obstacles are those of the Machine and its Node.
+	// Obstacles are the obstacles of the Machine and its Node.
 	Obstacles Obstacles
 	// Own are the remediation objects of the MachineHealthCheck for the Machine.
 	Own []*object.CR
-	// Incomplete means that remediation objects cannot be read: there may be one.
+	// Incomplete means that remediation objects cannot be read, so there may be one.
 	Incomplete bool
-	// Foreign is a remediation object of another owner that has the name that is needed, nil if
-	// there is none.
+	// Foreign is a remediation object of another owner with the needed name, nil if there is none.
 	Foreign *object.CR
 	// DeletionRequested are the objects whose deletion was requested, by uid, though the caches
 	// may not show it yet: remediation objects, and the Machine.
@@ -47,8 +46,8 @@ type Target struct {
 	Lease *coordinationv1.Lease
 	// Rounds is the lease that counts the rounds of the owner, nil if there is none.
 	Rounds *coordinationv1.Lease
-	// RetryAt is when the next attempt is due after a failed one, zero after none. LastFailure
-	// says what failed then, and LastFailed is the reason for the decision.
+	// RetryAt is when the next attempt is due after a failed one, zero without a failure.
+	// LastFailure says what failed then. LastFailed is the reason for the decision.
 	RetryAt     time.Time
 	LastFailure string
 	LastFailed  v1alpha1.DecisionReason
@@ -60,10 +59,10 @@ type Obstacles struct {
 	MachinePaused bool
 	// ClusterPaused: the Cluster of a Machine of Cluster API is paused.
 	ClusterPaused bool
-	// Excluded: the Machine, or its Node, carries what exempts it.
+	// Excluded: an annotation of the Machine, or a label of its Node, exempts it.
 	Excluded bool
-	// UpdateEnds is until when the update of the machine configuration of the Node holds the Machine, zero if
-	// there is none, or no longer.
+	// UpdateEnds is until when an update of the machine configuration of the Node holds the Machine, zero if
+	// there is no such update, or it is over.
 	UpdateEnds time.Time
 	// AmbiguousNode is another Machine, by namespace and name, that is not being deleted and names the same
 	// Node. Empty if there is none.
@@ -76,7 +75,7 @@ type Obstacles struct {
 	UnreadCheck string
 }
 
-// ObstaclesOf returns what of the Machine alone keeps it from being remediated.
+// ObstaclesOf returns the obstacles that the Machine alone shows.
 func ObstaclesOf(machine *Machine) Obstacles {
 	return Obstacles{
 		MachinePaused: machine.Has(v1beta1.AnnotationPaused) || machine.Unmanaged,
@@ -84,12 +83,12 @@ func ObstaclesOf(machine *Machine) Obstacles {
 	}
 }
 
-// maxUpdate is how long the update of the machine configuration of a Node holds its Machine: a Node that does not
-// come back from that reboot is what MachineHealthChecks are for (spec M9.1).
+// maxUpdate is how long an update of the machine configuration of a Node holds its Machine. MachineHealthChecks have
+// to remediate a Node that does not come back from that reboot (spec M9.1).
 const maxUpdate = 30 * time.Minute
 
-// UpdateEnds returns until when the update of the machine configuration of a Node holds its Machine, which has been
-// unhealthy since an instant: zero if the annotations of the Node show none, or if that is over.
+// UpdateEnds returns until when an update of the machine configuration of a Node holds its Machine, which has been
+// unhealthy since this instant. It is zero if the annotations of the Node show no update, or if it is over.
 func UpdateEnds(annotations map[string]string, unhealthySince, now time.Time) time.Time {
 	end := unhealthySince.Add(maxUpdate)
 	if !remediation.Reconfiguring(annotations) || !now.Before(end) {
@@ -105,7 +104,7 @@ func (t *Target) externallyRemediated() bool {
 }
 
 // Remediated reports whether a remediation of the Machine is under way that is no deletion. It
-// makes a Machine that nothing else is wrong with UnderRemediation.
+// turns the state Healthy into UnderRemediation.
 func (t *Target) Remediated() bool { return t.externallyRemediated() || len(t.Own) > 0 }
 
 // maxRemediation is how long a remediation may take until it counts as overdue (spec M12.6).

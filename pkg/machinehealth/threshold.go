@@ -13,13 +13,13 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 )
 
-// Summary counts the targets of a MachineHealthCheck, and says whether so few of them are
-// unhealthy that remediations may begin (spec M7).
+// Summary counts the targets of a MachineHealthCheck, and says whether remediations may
+// begin because few enough of them are unhealthy (spec M7).
 type Summary struct {
-	// Expected is the number of targets, and Healthy of those that are healthy. Ignored are
+	// Expected is the number of targets, Healthy the number of healthy ones. Ignored are
 	// Machines of other clusters, which are no targets.
 	Expected, Healthy, Ignored int
-	// MaxUnhealthy is the limit as the spec has it, and Limit the number that it stands for.
+	// MaxUnhealthy is the limit as the spec has it, and Limit its value as a number.
 	MaxUnhealthy intstr.IntOrString
 	Limit        int
 	// Recheck is the next instant at which time alone changes a verdict, zero if none does.
@@ -56,7 +56,7 @@ func (s *Summary) RemediationsAllowed() int {
 	return max(0, s.Limit-s.Unhealthy())
 }
 
-// Explain says why remediations are blocked: in OpenShift's words, and what a percentage comes to (spec M7.3).
+// Explain says why remediations are blocked: in OpenShift's words, with the number for a percentage (spec M7.3).
 func (s *Summary) Explain() string {
 	message := fmt.Sprintf("Remediation is not allowed, the number of not started or unhealthy machines exceeds maxUnhealthy (total: %d, unhealthy: %d, maxUnhealthy: %s)",
 		s.Expected, s.Unhealthy(), s.MaxUnhealthy.String())

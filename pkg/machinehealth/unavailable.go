@@ -13,14 +13,14 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 )
 
-// Unavailable says why Machines cannot be read. As long as that lasts, nothing begins (spec M7.5).
+// Unavailable says why Machines cannot be read. Until they can, nothing begins (spec M7.5).
 type Unavailable struct {
 	// Reason and Message are those of condition RemediationAllowed.
 	Reason, Message string
 }
 
-// MachinesForbidden is the lack of a permission for Machines, or for what says how they may be
-// treated.
+// MachinesForbidden means that a permission is missing for Machines, or for the kinds that say
+// how the controller may treat them.
 func MachinesForbidden(verb string, resource schema.GroupResource) *Unavailable {
 	return &Unavailable{
 		Reason:  v1beta1.ReasonMachinesForbidden,
@@ -28,7 +28,8 @@ func MachinesForbidden(verb string, resource schema.GroupResource) *Unavailable 
 	}
 }
 
-// MachinesUnreadable is any other cause for which Machines, or what says how they may be treated, cannot be read.
+// MachinesUnreadable means that Machines, or the kinds that say how the controller may treat them, cannot be read
+// for another cause.
 func MachinesUnreadable(kind schema.GroupKind, cause error) *Unavailable {
 	return &Unavailable{
 		Reason:  v1beta1.ReasonMachinesUnreadable,
@@ -36,7 +37,8 @@ func MachinesUnreadable(kind schema.GroupKind, cause error) *Unavailable {
 	}
 }
 
-// MachinesNotServed is the lack of the Machine API that a MachineHealthCheck is about.
+// MachinesNotServed means that the API server does not serve the Machine API of a
+// MachineHealthCheck.
 func MachinesNotServed(api string) *Unavailable {
 	return &Unavailable{
 		Reason:  v1beta1.ReasonMachinesNotServed,
@@ -60,8 +62,8 @@ func (u *Unavailable) stalled() *v1beta1.Condition {
 	return newStalled(u.Reason, u.Message)
 }
 
-// Amend returns the status of a MachineHealthCheck whose Machines may exist and cannot be read. What
-// it says of them stays as it was last.
+// Amend returns the status of a MachineHealthCheck whose Machines may exist and cannot be read. It
+// keeps what status said of them last.
 func (u *Unavailable) Amend(in *StatusInput) v1beta1.MachineHealthCheckStatus {
 	status := in.Check.Status
 	status.RemediationsAllowed = new(int32)

@@ -32,8 +32,8 @@ type Version struct {
 	Generation int64
 }
 
-// Check is what an Index needs of a check. If the answer of a function changes although
-// the node does not, NodeChanged is called for that node.
+// Check is what an Index needs of a check. If the answer of a function changes without a
+// change of the node, the caller calls NodeChanged for that node.
 type Check struct {
 	Version
 	// Selects reports whether the check is about a node.
@@ -45,9 +45,8 @@ type Check struct {
 
 // Index relates checks and nodes. Its methods may be called from any goroutine.
 //
-// The handlers of Nodes and those of checks each run in a goroutine of their own, and
-// later than the cache of Nodes by any number of events. No change is lost all the same,
-// because of three rules:
+// The handlers of Nodes and of checks each run in a goroutine of their own, and any number
+// of events later than the cache of Nodes. Three rules ensure that no change is lost:
 //
 //   - Whether a check selects a node is computed under the lock, from the check that is
 //     known here and the node that is in the cache at that moment. The node that an event
@@ -99,7 +98,7 @@ func (x *Index) SetCheck(check Check) (others []string) {
 	}
 	before := maps.Clone(e.overlaps)
 	e.Check = check
-	// A node that has just left the cache is not among these: its event is to come.
+	// A node that has just left the cache is not among these: its event will come.
 	for node := range x.nodes.All() {
 		x.relate(e, node.Name, node)
 	}
@@ -122,10 +121,9 @@ func (x *Index) RemoveCheck(name string) (others []string) {
 	return others
 }
 
-// NodeChanged updates everything about a node from the cache. It returns the checks that
-// are affected: if matters is true, or the node is selected by other checks than before,
-// all that select it or did; each of them has another node, or another overlap.
-// Otherwise it returns none.
+// NodeChanged updates everything about a node from the cache. It returns the affected
+// checks: if matters is true, or other checks select the node than before, these are all
+// that select it or did. Otherwise it returns none.
 func (x *Index) NodeChanged(name string, matters bool) (affected []string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -146,9 +144,9 @@ func (x *Index) NodeChanged(name string, matters bool) (affected []string) {
 	return affected
 }
 
-// NeedingLook returns the nodes of a check that need a look, in order of name. It returns false
-// if the index does not have this version of the check: its handler is about to set it, or a
-// later one. The names are shared, the caller must not change them.
+// NeedingLook returns the nodes of a check that need a look, in order of name. It returns false if
+// the index does not have this version of the check: its handler will set this version, or a later
+// one. The names are shared, the caller must not change them.
 func (x *Index) NeedingLook(check Version) (names []string, known bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -218,7 +216,7 @@ func (x *Index) Has(name string) bool {
 	return x.checks[name] != nil
 }
 
-// relate updates what a check has to do with a node, which is nil if it is gone. It
+// relate updates the relation of a check to a node, which is nil if it is gone. It
 // reports whether the check has begun, or has ceased, to select it.
 func (x *Index) relate(e *entry, name string, node *corev1.Node) (joined, left bool) {
 	if node == nil || !e.Selects(node) {

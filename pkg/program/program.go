@@ -1,7 +1,7 @@
 // Copyright The nhc-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package program has what the programs in the image have in common: the command, flags
+// Package program has the common parts of the programs in the image: the command, flags
 // and logging, and the end by signals.
 package program
 
@@ -22,7 +22,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/buildinfo"
 )
 
-// Program is one that runs until a signal ends it.
+// Program runs until a signal ends it.
 type Program struct {
 	Name, Short, Long string
 	// AddFlags adds the flags, to those of logging.
@@ -66,7 +66,7 @@ func (p Program) Command() *cobra.Command {
 	return command
 }
 
-// usageError names what lists the flags, because they were wrong, and returns err.
+// usageError adds the command that lists the flags to an error about wrong flags.
 func usageError(command *cobra.Command, err error) error {
 	return fmt.Errorf("%w (%s --help lists the flags)", err, command.CommandPath())
 }

@@ -1,8 +1,8 @@
 // Copyright The nhc-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package reconcile runs the syncs of a controller: its queue and workers, how it stops, and what
-// follows from the end of a sync.
+// Package reconcile runs the syncs of a controller. It has the queue and the workers, stops them,
+// and handles the result of each sync.
 package reconcile
 
 import (
@@ -25,8 +25,8 @@ import (
 // Queue has the keys of the objects to sync.
 type Queue = workqueue.TypedRateLimitingInterface[cache.ObjectName]
 
-// The backoff of a sync that fails, and of one that waits for a cache to show an own write. The second has no
-// long waits: the event by which the cache catches up may be that of the own write, which wakes nothing.
+// The backoff of a sync that fails, and of a sync that waits for a cache to show an own write. The second one
+// has no long waits: the cache may catch up by the event of the own write, which wakes nothing.
 const (
 	failedBase = 100 * time.Millisecond
 	failedMax  = time.Minute
@@ -34,7 +34,7 @@ const (
 	behindMax  = 250 * time.Millisecond
 )
 
-// NewQueue returns a queue whose metrics have a name. Waits go by the monotonic clock of the machine.
+// NewQueue returns a queue with a name for its metrics. Waits use the monotonic clock of the machine.
 func NewQueue(name string) Queue {
 	return workqueue.NewTypedRateLimitingQueueWithConfig(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[cache.ObjectName](failedBase, failedMax),
@@ -51,22 +51,22 @@ type Runner struct {
 	// Sync returns when to look again without an event, zero if never. Errors that mean that it has only to
 	// wait are those of [watches.Unread], after which an event comes, and [*staleness.Error].
 	Sync func(ctx context.Context, key cache.ObjectName) (recheck time.Time, err error)
-	// Behind is called for each sync that is put off because of a *staleness.Error. It may be nil.
+	// Behind is called for each sync that is postponed because of a *staleness.Error. It may be nil.
 	Behind func(key cache.ObjectName, stale *staleness.Error)
-	// Acting has what outlives the sync that began it. Run waits for it. It may be nil.
+	// Acting has the requests that outlive their sync. Run waits for it. It may be nil.
 	Acting *sync.WaitGroup
 
 	behind workqueue.TypedRateLimiter[cache.ObjectName]
 }
 
-// Run syncs with this many workers once the caches are filled; beside runs as long as syncs begin. When drain is
-// closed, Run finishes the running syncs and returns. When ctx is done, even the requests under way are broken
-// off. It is called once, and returns false if nothing has begun.
+// Run syncs with this many workers once the caches are filled. beside runs as long as syncs begin. When drain is
+// closed, Run finishes the running syncs and returns. When ctx is done, it also cancels running requests. It is
+// called once, and returns false if nothing has begun.
 func (r *Runner) Run(ctx context.Context, drain <-chan struct{}, workers int, synced []cache.DoneChecker, beside ...func(context.Context)) bool {
 	logger := klog.FromContext(ctx)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	// begin ends before ctx does: it is for what has not begun yet.
+	// begin ends before ctx does. Syncs that have not begun use it.
 	begin, stop := context.WithCancel(ctx)
 	defer stop()
 	go func() {
@@ -79,7 +79,7 @@ func (r *Runner) Run(ctx context.Context, drain <-chan struct{}, workers int, sy
 
 	defer r.Queue.ShutDown() // Its goroutine ends with Run, also if no worker has begun.
 	logger.Info("Waiting until the caches are filled")
-	if !cache.WaitFor(begin, "", synced...) { // Without a name it does not log.
+	if !cache.WaitFor(begin, "", synced...) { // Without a name the queue does not log.
 		return false
 	}
 	logger.Info("Started", "workers", workers)
@@ -122,7 +122,7 @@ func (r *Runner) next(ctx context.Context) bool {
 	return true
 }
 
-// end has the key come again as the end of its sync demands.
+// end queues the key again, as the result of its sync demands.
 func (r *Runner) end(ctx context.Context, key cache.ObjectName, recheck time.Time, err error) {
 	logger := klog.FromContext(ctx)
 	stale, behind := errors.AsType[*staleness.Error](err)

@@ -17,19 +17,19 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 )
 
-// An Action is one thing that a plan does. The set of actions is closed: Confirm, Create,
-// Delete, MarkTimedOut, WriteLease, ReleaseLease, RemoveConfirmation, and of MachineHealthChecks
-// DeleteMachine, RequestExternal and EndExternal. All but Confirm write. Actions are plain data.
+// An Action is one thing that a plan does. The set of actions is closed: Confirm, Create, Delete,
+// MarkTimedOut, WriteLease, ReleaseLease, RemoveConfirmation, and for MachineHealthChecks
+// DeleteMachine, RequestExternal and EndExternal. All except Confirm write. Actions are plain data.
 type Action interface{ isAction() }
 
-// Confirm reads the Node live and judges it again. The later actions are left out if it
-// is no longer unhealthy, or if what permitted them is no longer so: they cannot be
-// undone (spec 13.3). Of a node that has recovered or is gone they are left out if that
-// is not so (spec 16.7).
+// Confirm reads the Node live and judges it again. The later actions are left out if the
+// Node is no longer unhealthy, or if a constraint now forbids them, because they cannot be
+// undone (spec 13.3). In a plan for a recovered or deleted Node, they are left out if the
+// live read contradicts that (spec 16.7).
 type Confirm struct{}
 
-// Create starts a step. An object that has the name already is adopted if it is our own
-// and was not known when the plan was made: then an answer was lost, or a cache lags.
+// Create starts a step. If an object has the name already, it is adopted if it is our own
+// and the plan did not know it: then an answer was lost, or a cache lags.
 type Create struct {
 	Object *unstructured.Unstructured
 }
@@ -44,9 +44,9 @@ type Delete struct {
 type MarkTimedOut struct {
 	CR *object.CR
 	At time.Time
-	// EndsStep means that the step is over, which is the condition of all later
-	// actions: they are left out if it could not be marked, unless admission denies the
-	// mark (spec 13.5). Otherwise the mark is a mere help.
+	// EndsStep means that the mark ends the step. Then the later actions are left out if the
+	// mark fails, unless admission denies it (spec 13.5). Without EndsStep they do not depend
+	// on the mark.
 	EndsStep bool
 	// Anew replaces an earlier mark: the remediator has not noticed it (spec 13.8).
 	Anew bool
@@ -58,8 +58,8 @@ type WriteLease struct {
 	Lease *coordinationv1.Lease
 }
 
-// ReleaseLease deletes the lease of the node, bound to what was observed or, in the same
-// plan, written.
+// ReleaseLease deletes the lease of the node, bound to the version that was observed, or
+// written by the same plan.
 type ReleaseLease struct {
 	Lease *coordinationv1.Lease
 }
@@ -116,8 +116,8 @@ func ActionNames(actions []Action) []string {
 	return names
 }
 
-// Creates reports whether the plan creates a CR: the first one of the node, or that of a later
-// step. Of a Machine, its deletion and the request to another controller are as good.
+// Creates reports whether the plan creates a CR, for the first or a later step. The deletion of a
+// Machine and the request to another controller count, too.
 func (p *NodePlan) Creates() bool {
 	return slices.ContainsFunc(p.Actions, func(action Action) bool {
 		switch action.(type) {
@@ -129,8 +129,8 @@ func (p *NodePlan) Creates() bool {
 	})
 }
 
-// waits reports whether the node waits for something in the plan: for the others a
-// decision does not depend on what becomes of them.
+// waits reports whether the node waits for an action of the plan. If it does not, the
+// decision does not depend on the outcome.
 func (p *NodePlan) waits() bool {
 	return slices.ContainsFunc(p.Actions, func(action Action) bool { return p.FailureReason(action) != "" })
 }
@@ -159,7 +159,8 @@ func (p *NodePlan) FailureReason(action Action) v1alpha1.DecisionReason {
 	return ""
 }
 
-// confirmFailed returns the reason if the live read fails: that of what it comes before.
+// confirmFailed returns the reason if the live read fails: the reason of the action that it
+// precedes.
 func (p *NodePlan) confirmFailed() v1alpha1.DecisionReason {
 	for _, action := range p.Actions {
 		switch action.(type) {

@@ -15,17 +15,16 @@ type Check struct {
 	// Reason is that of the decision if the answer is no.
 	Reason v1alpha1.DecisionReason
 	Passed bool
-	// Asked is false for a check that comes after the one that decides, and was not
-	// evaluated: only a node that no constraint holds comes to the last ones.
+	// Asked is false for a check that was not evaluated, because an earlier check decides.
 	Asked bool
-	// AfterConstraints is true for the checks that are about more than this node and its owner.
+	// AfterConstraints is true for the checks that concern more than this node and its owner.
 	AfterConstraints bool
-	// Message says what was found, where the answer is no or has numbers.
+	// Message is the finding, if the answer is no or has numbers.
 	Message string
 }
 
-// lastChecks follow the constraints, in the order of spec 5.4. A node that a constraint
-// holds does not come to them.
+// lastChecks follow the constraints, in the order of spec 5.4. They are not evaluated for
+// a node that a constraint holds.
 var lastChecks = []struct {
 	reason   v1alpha1.DecisionReason
 	concerns func(p *Policy, node *Node, first bool) bool
@@ -54,7 +53,7 @@ func (p *Policy) Checks(plan *NodePlan) []Check {
 	}
 	for i := range rules {
 		if first || !rules[i].firstOnly {
-			// The template of the next step alone may be what refuses.
+			// Only the template of the next step may be the reason.
 			add(rules[i].reason, rules[i].applies(&node.Constraints) || rules[i].reason == plan.Refusal())
 		}
 	}

@@ -5,8 +5,7 @@ package remediation
 
 import "github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 
-// Constraints are what keeps the controller from acting: for all nodes of an owner alike,
-// and for one node.
+// Constraints keep the controller from acting, for all nodes of an owner or for one node.
 type Constraints struct {
 	// InvalidSpec: a stored spec breaks a rule of admission (spec 4.7).
 	InvalidSpec bool
@@ -14,8 +13,8 @@ type Constraints struct {
 	Terminating bool
 	// TemplatesUnusable: Disabled by the templates, or no template could be read yet.
 	TemplatesUnusable bool
-	// Conflict: Disabled by a conflicting MachineHealthCheck. Nothing at all is done then
-	// (spec 6.7).
+	// Conflict: Disabled by a conflicting MachineHealthCheck. Then the controller does
+	// nothing at all (spec 6.7).
 	Conflict bool
 	// ClockUntrusted: the clock is too far ahead of that of the API server.
 	ClockUntrusted bool
@@ -31,7 +30,7 @@ type Constraints struct {
 	NodeConstraints
 }
 
-// NodeConstraints are what keeps the controller from acting on one node.
+// NodeConstraints keep the controller from acting on one node.
 type NodeConstraints struct {
 	// Excluded: the node carries the label that exempts it (spec 15).
 	Excluded bool
@@ -39,12 +38,12 @@ type NodeConstraints struct {
 	Unselected bool
 	// NodeDeleted: the Node does not exist (spec 17).
 	NodeDeleted bool
-	// MachineClaim says why the node is left to what looks after its Machine, empty if it is not
+	// MachineClaim says why the node is left to the health check of its Machine, empty if it is not
 	// (spec M15.1, M15.2).
 	MachineClaim string
 }
 
-// Permissions are what the constraints allow for one node (spec 5.2).
+// Permissions are the actions that the constraints allow for one node (spec 5.2).
 type Permissions struct {
 	// CreateFirst is the creation of the node's first CR.
 	CreateFirst bool
@@ -61,7 +60,8 @@ type Permissions struct {
 	CleanUp bool
 }
 
-// Permissions returns what the constraints allow: if several apply, all must allow it.
+// Permissions returns the actions that the constraints allow. If several constraints
+// apply, all must allow an action.
 func (c *Constraints) Permissions() Permissions {
 	goOn := !c.NodeDeleted && c.Refusal(false) == ""
 	return Permissions{
@@ -88,9 +88,8 @@ type rule struct {
 	message func(*Context) string
 }
 
-// rules are the constraints in the order in which they are reported (spec 5.4). What is
-// behind the node itself comes first: then there is nothing to wait for. What a new rule needs
-// besides a row here is in docs/design.md, Where to add.
+// rules are the constraints in the order in which they are reported (spec 5.4). docs/design.md,
+// Where to add, says what a new rule needs besides a row here.
 var rules = []rule{
 	{
 		reason: v1alpha1.DecidedUnselected, applies: func(c *Constraints) bool { return c.Unselected },
@@ -142,8 +141,8 @@ var rules = []rule{
 	},
 }
 
-// Refusal returns the first constraint that forbids a CR of an existing node, either its
-// first one or that of a later step. It is empty if none does.
+// Refusal returns the first constraint that forbids a CR for an existing node, either its
+// first one or one of a later step. It is empty if no constraint forbids it.
 func (c *Constraints) Refusal(first bool) v1alpha1.DecisionReason {
 	for i := range rules {
 		if (first || !rules[i].firstOnly) && rules[i].applies(c) {

@@ -17,10 +17,9 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 )
 
-// Decision says what was decided about a node, once its plan has been carried out,
-// and why. It has no reason for a node that there is nothing to be said about. Its since is
-// not set. The same plan and outcome give the same decision, so that it can be told
-// from the one before.
+// Decision returns the decision about a node and its reason, after its plan was carried out.
+// The reason is empty for a node without a decision. Since is not set. The same plan and
+// outcome give the same decision, so that a change is visible.
 func (p *Policy) Decision(plan *NodePlan, outcome *Outcome) v1alpha1.Decision {
 	reason, until := plan.Reason, plan.Until
 	if reason == "" {
@@ -53,7 +52,7 @@ func (p *Policy) Decision(plan *NodePlan, outcome *Outcome) v1alpha1.Decision {
 	case Unanswered:
 		until = time.Time{}
 		switch {
-		case plan.Node.LastFailed != "": // It is tried again: until there is an answer, the last one holds.
+		case plan.Node.LastFailed != "": // It is tried again. The last decision holds until there is an answer.
 			reason = plan.Node.LastFailed
 		case plan.Creates() || plan.Exhausted:
 			reason, message = v1alpha1.DecidedNextBatch, NoAnswer
@@ -66,7 +65,7 @@ func (p *Policy) Decision(plan *NodePlan, outcome *Outcome) v1alpha1.Decision {
 	if outcome.NewCR() != nil || plan.works(outcome) {
 		decision.Type = v1alpha1.DecisionRemediating
 	}
-	if !p.Context.heldForAll(reason) { // Or else the condition has the message (spec 23b.5).
+	if !p.Context.heldForAll(reason) { // Otherwise the condition has the message (spec 23b.5).
 		if message == "" {
 			message = p.explain(plan, reason)
 		}
@@ -82,9 +81,9 @@ const Relapse = "A live read does not show the recovery that the cache shows, so
 // NoAnswer is the message of a decision while the API server has not answered.
 const NoAnswer = "The API server has not answered the last request yet"
 
-// Storable returns an instant in whole seconds, and not before it is due, or nil if it is
-// never or cannot be stored: the API has years of four digits, and times are computed from
-// what others have written. One such node must not keep a whole status from being written.
+// Storable returns an instant rounded up to whole seconds. It returns nil for the zero time,
+// and for an instant that the API cannot store: its years have four digits, and instants are
+// computed from texts of others. One such node must not block the write of a whole status.
 func Storable(until time.Time) *metav1.Time {
 	at := until.Add(time.Second - 1).Truncate(time.Second)
 	if year := at.UTC().Year(); until.IsZero() || year < 1 || year > 9999 {
@@ -93,8 +92,8 @@ func Storable(until time.Time) *metav1.Time {
 	return new(metav1.NewTime(at))
 }
 
-// works reports whether the remediator of the current step is still at work once the
-// plan has been carried out, whatever else the node waits for.
+// works reports whether the remediator of the current step is still at work once the plan
+// has been carried out.
 func (p *NodePlan) works(outcome *Outcome) bool {
 	if p.Running == nil || p.Running.Succeeded == corev1.ConditionFalse || p.Node.Constraints.NodeDeleted || p.Node.Verdict.State == health.Healthy {
 		return false
@@ -103,7 +102,7 @@ func (p *NodePlan) works(outcome *Outcome) bool {
 	return !ended && !p.ExhaustedBy(outcome)
 }
 
-// explain says what a reason means for a node, with what it was found by.
+// explain returns the message of a reason for a node, with the facts behind it.
 func (p *Policy) explain(plan *NodePlan, reason v1alpha1.DecisionReason) string {
 	node := plan.Node
 	if withheld := plan.Withheld; withheld != nil && withheld.Reason == reason && withheld.Message != "" {
@@ -197,8 +196,8 @@ func (p *Policy) name(cr *object.CR) string {
 
 func (p *Policy) atWork(cr *object.CR) string { return p.name(cr) + " is running" }
 
-// createdStepEnd returns when the step of a CR that was just created ends, in the way
-// in which the next plan will find it out.
+// createdStepEnd returns when the step of a new CR ends, as the next plan will compute
+// it.
 func (p *Policy) createdStepEnd(plan *NodePlan, cr *object.CR) time.Time {
 	for _, step := range p.Steps {
 		if step.Escalating() && step.Owns(cr) {
@@ -234,8 +233,8 @@ func (p *NodePlan) explainDryRun() string {
 	return "Would end the last step"
 }
 
-// awaitedDeletions names the CRs that are on their way, and what keeps them. As long as
-// the node is unhealthy, those of earlier steps stay.
+// awaitedDeletions names the CRs that are being deleted, and their finalizers. While the
+// node is unhealthy, the CRs of earlier steps stay.
 func awaitedDeletions(node *Node) string {
 	all := node.Constraints.NodeDeleted || node.Verdict.State == health.Healthy
 	var names []string
@@ -250,11 +249,10 @@ func awaitedDeletions(node *Node) string {
 	return "Waiting until " + strings.Join(names, ", ") + " is gone, which its remediator may hold by a finalizer"
 }
 
-// localPort is the port of the one who asks, in errors of connections: it is another one
-// with every attempt.
+// localPort is the client's port in errors of connections. It changes with every attempt.
 var localPort = regexp.MustCompile(`:[0-9]+->`)
 
-// FailureMessage returns an error in words that are the same for the same failure, so that
+// FailureMessage returns the text of an error. Equal failures have equal texts, so that
 // repeated attempts do not change the decision.
 func FailureMessage(err string) string { return localPort.ReplaceAllString(err, "->") }
 

@@ -34,7 +34,7 @@ func LeaseValid(lease *coordinationv1.Lease, now time.Time) bool {
 	return complete && !end.Before(now) && !lease.Spec.RenewTime.After(now.Add(leaseTolerance))
 }
 
-// LeaseHolder returns who holds a lease, and nothing if there is none.
+// LeaseHolder returns the holder of a lease, empty if there is no lease.
 func LeaseHolder(lease *coordinationv1.Lease) string {
 	if lease == nil || lease.Spec.HolderIdentity == nil {
 		return ""
@@ -42,8 +42,8 @@ func LeaseHolder(lease *coordinationv1.Lease) string {
 	return *lease.Spec.HolderIdentity
 }
 
-// LeaseTakenOver returns what an event says when an owner has written the lease of a node that another one held, and
-// nothing if none did: that one let it expire (spec 14.4).
+// LeaseTakenOver returns the text of the event after an owner has taken over the expired lease of another holder
+// (spec 14.4). It is empty if there was no other holder.
 func LeaseTakenOver(node string, lease *coordinationv1.Lease, owner object.Owner) string {
 	holder, until := LeaseHolder(lease), "which did not say until when it held it"
 	if holder == "" || holder == owner.LeaseHolder() {
@@ -67,9 +67,8 @@ func leaseDuration(t time.Duration) *int32 {
 	return new(int32((t + v1alpha1.LeaseBuffer + time.Second - 1) / time.Second))
 }
 
-// acquire returns the lease as it has to be before a CR is created, and false if it
-// is taken. fresh means the first step, for which the lease starts anew. A nil lease
-// needs no write.
+// acquire returns the lease to write before a CR is created, and false if it is taken.
+// fresh means the first step: the lease starts anew. A nil lease needs no write.
 func (p *planner) acquire(step Step, fresh bool) (lease *coordinationv1.Lease, free bool) {
 	node := LeasedNode{Name: p.Node.Name, UID: p.Node.UID}
 	return AcquireLease(p.Owner, node, p.Node.Lease, step.Duration(), fresh, p.now)
@@ -81,10 +80,10 @@ type LeasedNode struct {
 	UID  types.UID
 }
 
-// AcquireLease returns the lease of a node, which is old or nil, as it has to be before the owner
-// begins a remediation that takes so long, and false if another holder has it (spec 14.1 to
-// 14.4). fresh means that nothing is under way for the node yet: the lease starts anew. A nil
-// lease needs no write.
+// AcquireLease returns the lease of a node to write before the owner begins a remediation of this
+// duration, and false if another holder has it (spec 14.1 to 14.4). old is the present lease, nil if
+// there is none. fresh means that nothing is under way for the node yet: the lease starts anew. A
+// nil lease needs no write.
 func AcquireLease(owner object.Owner, node LeasedNode, old *coordinationv1.Lease, duration time.Duration, fresh bool, now time.Time) (lease *coordinationv1.Lease, free bool) {
 	held := LeaseHolder(old) == owner.LeaseHolder()
 	switch {
@@ -144,8 +143,7 @@ func RenewLease(old *coordinationv1.Lease, t time.Duration, now time.Time) *coor
 	return lease
 }
 
-// RenewalDue returns when a held lease is to be looked at again: a buffer before it
-// ends.
+// RenewalDue returns when a held lease has to be renewed: a buffer before it ends.
 func RenewalDue(lease *coordinationv1.Lease) time.Time {
 	end, complete := LeaseEnd(lease)
 	if !complete {
@@ -169,8 +167,7 @@ func transitions(lease *coordinationv1.Lease) int32 {
 	return *lease.Spec.LeaseTransitions
 }
 
-// nextTransition returns the number of transitions after one more, as far as it can be
-// counted.
+// nextTransition returns the number of transitions plus one, up to the largest number.
 func nextTransition(lease *coordinationv1.Lease) *int32 {
 	return new(min(transitions(lease), math.MaxInt32-1) + 1)
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 )
 
-// Result is what became of that which a plan begins or ends. The first one counts: all but
-// a failed deletion end the plan.
+// Result is the result of a plan. The first result counts. Every result except a failed
+// deletion ends the plan.
 type Result string
 
 const (
@@ -23,9 +23,9 @@ const (
 	Created Result = "Created"
 	// Adopted: an earlier call created the CR, and its answer was lost.
 	Adopted Result = "Adopted"
-	// Blocked: a CR that is none of this step has the name that is needed.
+	// Blocked: a CR that does not belong to this step has the needed name.
 	Blocked Result = "Blocked"
-	// StillDeleting: the CR that has the name that is needed is about to go.
+	// StillDeleting: the CR with the needed name is being deleted.
 	StillDeleting Result = "StillDeleting"
 	// LeaseLost: another client has written the lease since it was observed.
 	LeaseLost Result = "LeaseLost"
@@ -33,47 +33,48 @@ const (
 	Requested Result = "Requested"
 	// Recovered: a live read found the node no longer unhealthy.
 	Recovered Result = "Recovered"
-	// Relapsed: a live read found the node not healthy, or not gone, though a cache shows it so.
+	// Relapsed: a live read found the node not healthy, or not gone, although a cache shows it so.
 	Relapsed Result = "Relapsed"
 	// Refused: a live read found a constraint of the node that the plan did not know. Reason
-	// names it.
+	// names the constraint.
 	Refused Result = "Refused"
 	// Deferred: the plan is left to the next batch (spec 8.4).
 	Deferred Result = "Deferred"
-	// Failed: something has failed that the node waits for. Reason says what.
+	// Failed: a write that the node waits for has failed. Reason says which one.
 	Failed Result = "Failed"
-	// Unknown: the creation has failed, and the CR may exist all the same.
+	// Unknown: the creation has failed, but the CR may exist.
 	Unknown Result = "Unknown"
 	// Unanswered: the plan of an earlier batch is still being carried out, because a request has not
 	// been answered (spec 8.4). It may have begun something.
 	Unanswered Result = "Unanswered"
 )
 
-// Outcome is what became of a NodePlan. The zero value is that of a plan that begins and ends
-// nothing.
+// Outcome is the outcome of a NodePlan. The zero value is the outcome of a plan that begins and
+// ends nothing.
 type Outcome struct {
 	Result Result
-	// Reason is that of the decision if Result is Recovered, Refused, Failed or Unknown.
+	// Reason is the reason of the decision if Result is Recovered, Refused, Failed or
+	// Unknown.
 	Reason v1alpha1.DecisionReason
-	// CR is the one that was created or adopted, or that blocks.
+	// CR is the CR that was created or adopted, or that blocks the plan.
 	CR *object.CR
 	// CreatedAt is when it was known that the CR exists.
 	CreatedAt time.Time
 	// Deleted are the CRs whose deletion was requested by this call.
 	Deleted []*object.CR
-	// Gone are CRs that were found to exist no longer.
+	// Gone are CRs that no longer exist.
 	Gone []*object.CR
 	// TimedOut holds the CRs whose step has ended by this call, and when.
 	TimedOut map[types.UID]time.Time
-	// LeaseWritten means that the node has the lease of the plan, and LeaseBefore is the one that it had
-	// when the plan was made, nil if none.
+	// LeaseWritten means that the node has the lease of the plan. LeaseBefore is its lease when the plan
+	// was made, nil if there was none.
 	LeaseWritten bool
 	LeaseBefore  *coordinationv1.Lease
-	// ReleaseFailed means that the lease was not deleted: it has changed since it was
+	// ReleaseFailed means that the lease was not deleted. Either it has changed since it was
 	// observed, which is no failure, or Err says why.
 	ReleaseFailed bool
-	// Err joins what failed, also what the node does not wait for. The other fields show
-	// what was done all the same.
+	// Err joins all failures, also those that the node does not wait for. The other fields
+	// show what was done.
 	Err error
 }
 
@@ -93,14 +94,14 @@ func (o *Outcome) Blocker() *object.CR {
 	return nil
 }
 
-// Answered reports whether the plan was carried out, as far as it could be.
+// Answered reports whether the plan was carried out, and its requests have answers.
 func (o *Outcome) Answered() bool { return o.Result != Deferred && o.Result != Unanswered }
 
-// Uncertain reports whether a remediation may have begun, which the caches will show.
+// Uncertain reports whether a remediation may have begun. The caches will show it.
 func (o *Outcome) Uncertain() bool { return o.Result == Unknown || o.Result == Unanswered }
 
-// Since returns an outcome that came late, as one of a plan that was made since: a CR that this plan
-// knows is not new.
+// Since returns a late outcome as the outcome of a newer plan. A CR that the newer plan knows is not
+// new.
 func (o *Outcome) Since(own []*object.CR) *Outcome {
 	if cr := o.NewCR(); cr != nil && slices.ContainsFunc(own, func(known *object.CR) bool { return known.UID == cr.UID }) {
 		o.Result, o.CR = "", nil
@@ -108,7 +109,7 @@ func (o *Outcome) Since(own []*object.CR) *Outcome {
 	return o
 }
 
-// NodeResult is a plan together with what became of it.
+// NodeResult is a plan with its outcome.
 type NodeResult struct {
 	Plan    *NodePlan
 	Outcome *Outcome

@@ -17,14 +17,14 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 )
 
-// Node is all that a decision about one node depends on.
+// Node is everything that a decision about one node depends on.
 type Node struct {
 	Name string
 	// UID is that of the Node object, empty if it does not exist, and Created its
 	// creationTimestamp, zero if that is not known.
 	UID     types.UID
 	Created time.Time
-	// Verdict is that of the node's conditions, also where it is not selected.
+	// Verdict is the verdict on the node's conditions, also if it is not selected.
 	Verdict health.Verdict
 	// Constraints are those of the owner and of the node.
 	Constraints Constraints
@@ -36,66 +36,64 @@ type Node struct {
 	// ConfirmedHealthy reports whether a user has confirmed by hand that the node
 	// is healthy (spec 16.6).
 	ConfirmedHealthy bool
-	// OthersRemediate reports whether anybody else has a CR for the node.
+	// OthersRemediate reports whether another owner has a CR for the node.
 	OthersRemediate bool
-	// Incomplete means that CRs of some kind cannot be read: there may be more than
-	// those that are known.
+	// Incomplete means that CRs of some kind cannot be read. There may be more than the known
+	// ones.
 	Incomplete bool
 	// ReleasingLease means that an earlier attempt to release the lease has failed.
 	ReleasingLease bool
 	// Own are the CRs that the NodeHealthCheck owns for the node, in the order of Sort.
 	Own []*object.CR
-	// DeletionRequested holds the uids of those whose deletion was requested,
-	// though the caches may not show it yet.
+	// DeletionRequested holds the uids of own CRs whose deletion was requested. The caches
+	// may not show it yet.
 	DeletionRequested map[types.UID]bool
 	// Recorded are the CRs that status shows.
 	Recorded []v1alpha1.Remediation
-	// HealthySince is since when status knows that the node is healthy, zero if it
-	// does not.
+	// HealthySince is since when the node is healthy by status, zero if status does not say.
 	HealthySince time.Time
 	// Unreadable are the CRs that status names and that cannot be read: they count
 	// as existing (spec 6.8).
 	Unreadable []v1alpha1.Remediation
 	// Foreign are CRs of others, for the node or with its name.
 	Foreign []*object.CR
-	// Machines are those behind the node, nil if there are none.
+	// Machines are the Machines of the node, nil if there are none.
 	Machines *Machines
 	// Lease is the lease of the node, nil if there is none.
 	Lease *coordinationv1.Lease
 	// RetryAt is when the next attempt is due after a failed one; zero after none.
 	RetryAt time.Time
-	// LastFailure says what failed then, and LastFailed is the reason for the decision,
-	// empty if the node did not wait for it.
+	// LastFailure says what failed then. LastFailed is the reason for the decision, empty if
+	// the node did not wait for the failed write.
 	LastFailure string
 	LastFailed  v1alpha1.DecisionReason
 }
 
-// NodePlan is what is to be done about one node, and why no more than that.
+// NodePlan has the actions for one node, and the reason why there are no more.
 type NodePlan struct {
 	Node *Node
 	// Actions are carried out in this order.
 	Actions []Action
-	// Refused means that the unhealthy node does not get the CR that is due. Reason says why.
+	// Refused means that the unhealthy node does not get its due CR. Reason says why.
 	Refused bool
-	// Candidate means that the first CR of the node is due and that no constraint forbids
-	// it: limits over several nodes may.
+	// Candidate means that the first CR of the node is due and that no constraint forbids it.
+	// Limits over several nodes may still refuse it.
 	Candidate bool
 	// Withheld is why a limit refuses the first CR, nil if none does.
 	Withheld *Withholding
 	// WouldCreate is the CR that only a dry run keeps from being created, nil if none.
 	WouldCreate *unstructured.Unstructured
-	// Blocker is the foreign CR that stands in the way, if that is the refusal, or would be if no limit
-	// refused the CR.
+	// Blocker is the foreign CR that blocks the CR, if that is the reason of the refusal, or would be
+	// without a limit that refuses it.
 	Blocker *object.CR
-	// Exhausted means that the last step is over, or ends by this plan, and the node is
-	// still unhealthy: see ExhaustedBy.
+	// Exhausted means that the node is still unhealthy, and that its last step is over or
+	// ends by this plan. See ExhaustedBy.
 	Exhausted bool
 	// Failed is the CR of the last step, if its remediator reports a failure.
 	Failed *object.CR
 	// Delayed means that healthyDelay keeps the CRs of a healthy node.
 	Delayed bool
-	// Reason is what the plan depends on most. It is empty for a node that there is
-	// nothing to be said about.
+	// Reason is the main reason of the plan. It is empty for a node without a decision.
 	Reason v1alpha1.DecisionReason
 	// Until is when time alone changes that, zero if it does not.
 	Until time.Time
@@ -116,17 +114,17 @@ func NewPlans(policy *Policy, nodes []Node, now time.Time) []NodePlan {
 	return plans
 }
 
-// Withholding is why a limit over several nodes refuses the first CR of one.
+// Withholding says why a limit over several nodes refuses the first CR of a node.
 type Withholding struct {
 	Reason v1alpha1.DecisionReason
-	// Message has the numbers, empty where the reason says it all.
+	// Message has the numbers. It is empty if the reason is enough.
 	Message string
 	// Until is when time alone may change it, zero if it does not.
 	Until time.Time
 }
 
-// Withhold decides anew about a candidate whose first CR a limit refuses. Nothing is kept ready
-// for it.
+// Withhold decides again about a candidate whose first CR a limit refuses. It drops the lease and
+// the CR of the earlier plan.
 func (p *Policy) Withhold(plan *NodePlan, withheld *Withholding, now time.Time) {
 	blocker := plan.Blocker
 	*plan = p.plan(plan.Node, withheld, now)
@@ -146,8 +144,8 @@ func (p *Policy) plan(node *Node, withheld *Withholding, now time.Time) NodePlan
 		// No condition decides, because the spec has none (spec 4.2).
 		plan.setReason(v1alpha1.DecidedInvalidSpec, time.Time{})
 	case node.Verdict.State == health.SoonUnhealthy:
-		// It may be healthy again in a moment, or not: nothing begins and nothing
-		// ends (spec 7.5).
+		// It may soon be healthy or unhealthy. Until then nothing begins and nothing ends (spec
+		// 7.5).
 		plan.setReason(v1alpha1.DecidedSoonUnhealthy, node.Verdict.Deadline)
 	default:
 		plan.remediate()
@@ -167,8 +165,8 @@ func (p NodePlan) Refusal() v1alpha1.DecisionReason {
 	return ""
 }
 
-// ExhaustedBy reports whether the last step is over now that the plan was carried out with
-// this outcome: its end may have failed, or was not confirmed.
+// ExhaustedBy reports whether the last step is over after this outcome. The end of the step
+// may have failed, or a live read may not have confirmed it.
 func (p *NodePlan) ExhaustedBy(outcome *Outcome) bool {
 	for _, action := range p.Actions {
 		if mark, ok := action.(MarkTimedOut); ok && mark.EndsStep {
@@ -185,25 +183,25 @@ type planner struct {
 	*Policy
 	progress progress
 	now      time.Time
-	// postponed means that there is something to do, and that it is not due yet.
+	// postponed means that there is something to do that is not due yet.
 	postponed bool
 }
 
 func (p *planner) do(actions ...Action) { p.Actions = append(p.Actions, actions...) }
 
-// setReason records what the plan depends on, and when time alone changes that.
+// setReason records the reason of the plan, and when time alone changes it.
 func (p *planner) setReason(reason v1alpha1.DecisionReason, until time.Time) {
 	p.Reason, p.Until = reason, until
 }
 
 func (p *planner) recheckAt(t time.Time) { p.Recheck = health.Earliest(p.Recheck, t) }
 
-// target returns what a CR from a template is for.
+// target returns the target of a CR from a template.
 func (n *Node) target(template *object.Template) object.Target {
 	return object.Target{Node: n.Name, ControlPlane: n.ControlPlane, Machine: n.Machines.owner(template)}
 }
 
-// deleting reports whether the deletion of cr is on its way.
+// deleting reports whether the deletion of cr was requested.
 func (n *Node) deleting(cr *object.CR) bool { return cr.Deleting() || n.DeletionRequested[cr.UID] }
 
 // recover plans the deletion of all CRs of a healthy node, after the delay (spec 16).
@@ -232,8 +230,9 @@ func (p *planner) recover() {
 	}
 }
 
-// healthyDelay reports whether the node has to stay healthy for longer, and until when, zero
-// if until a user confirms it (spec 16.4). The current value of the field counts.
+// healthyDelay reports whether the node has to stay healthy for longer, and until when (spec
+// 16.4). The time is zero if a user has to confirm the node. The current value of the field
+// counts.
 func (p *planner) healthyDelay() (due time.Time, delayed bool) {
 	switch {
 	case p.HealthyDelay == 0 || p.Node.ConfirmedHealthy:
@@ -249,7 +248,7 @@ func (p *planner) healthyDelay() (due time.Time, delayed bool) {
 	return due, p.now.Before(due)
 }
 
-// cleanUp plans what follows the deletion of the Node (spec 17.2, 17.3).
+// cleanUp plans the actions after the deletion of the Node (spec 17.2, 17.3).
 func (p *planner) cleanUp() {
 	if !p.Node.Constraints.Permissions().CleanUp {
 		p.setReason(v1alpha1.DecidedDisabled, time.Time{})
@@ -271,8 +270,8 @@ func (p *planner) cleanUp() {
 	p.end(ended)
 }
 
-// end deletes CRs of a node that has recovered or is gone, after a live look at it: a watch that has just broken
-// may not have shown what came after (spec 16.7). If it is gone, their remediators are told to stop.
+// end deletes the CRs of a recovered or deleted node after a live read of it: a watch that has just broken may not
+// have shown later changes (spec 16.7). If the node is gone, it also tells the remediators to stop.
 func (p *planner) end(crs []*object.CR) {
 	gone := p.Node.Constraints.NodeDeleted
 	if slices.ContainsFunc(crs, func(cr *object.CR) bool { return !p.Node.deleting(cr) }) {
@@ -300,11 +299,11 @@ func (p *planner) keepLease() {
 		if p.postponed {
 			return // The next attempt needs it.
 		}
-		// One without holder is as good as foreign, unless it was for a CR of ours, and
-		// even then while it stands in the way of the next one (spec 14.3).
+		// A lease without a holder counts as foreign. If it was for one of our CRs, it is
+		// released, unless it blocks the next one (spec 14.3).
 		known := len(p.Node.Recorded) > 0 || len(p.Node.Own) > 0 || p.Node.ReleasingLease
 		abandoned := LeaseHolder(lease) == "" && known && p.Refusal() != v1alpha1.DecidedLeaseTaken
-		// What status has never named may be there unseen (P5).
+		// There may be a CR that status has never named (P5).
 		unsure := p.Node.Incomplete && len(p.Node.Recorded) == 0
 		if (held || abandoned) && !p.Creates() && !unsure {
 			p.do(ReleaseLease{Lease: lease})
@@ -323,8 +322,8 @@ func (p *planner) keepLease() {
 	p.recheckLease(lease)
 }
 
-// renewal returns the lease as it has to be written to be kept, or nil if the NodeHealthCheck
-// does not hold it, or if it lasts long enough.
+// renewal returns the renewed lease, or nil if the NodeHealthCheck does not hold the lease, or
+// if it lasts long enough.
 func (p *planner) renewal() *coordinationv1.Lease {
 	if p.Node.Lease == nil || !p.Node.holds(p.Owner) {
 		return nil
@@ -332,8 +331,8 @@ func (p *planner) renewal() *coordinationv1.Lease {
 	return RenewLease(p.Node.Lease, p.renewalDuration(), p.now)
 }
 
-// recheckLease has a held lease looked at again when it is to be renewed. That is a
-// moment after it is due if its step takes only a minute.
+// recheckLease schedules the renewal of a held lease. If its step takes only a minute,
+// that is a moment after the renewal is due.
 func (p *planner) recheckLease(lease *coordinationv1.Lease) {
 	due := RenewalDue(lease)
 	if !p.now.Before(due) {
@@ -342,7 +341,7 @@ func (p *planner) recheckLease(lease *coordinationv1.Lease) {
 	p.recheckAt(due)
 }
 
-// renewalDuration returns T of the step that the node has come to. Of CRs that cannot be
+// renewalDuration returns T of the step that the node has reached. For CRs that cannot be
 // read, status says which step they belong to.
 func (p *planner) renewalDuration() time.Duration {
 	reached := p.progress.reached
@@ -355,7 +354,7 @@ func (p *planner) renewalDuration() time.Duration {
 	return p.Steps[reached].Duration()
 }
 
-// remains reports whether an own CR will be left that counts. One that is on its way
+// remains reports whether an own CR that counts will be left. A CR that is being deleted
 // counts unless its Node is gone (spec 17.4).
 func (p *planner) remains() bool {
 	if len(p.Node.Unreadable) > 0 {
@@ -378,11 +377,11 @@ func (p *planner) releases() bool {
 	return false
 }
 
-// backsOff reports whether an attempt has failed and the next one is not due yet.
+// backsOff reports whether the next attempt after a failure is not due yet.
 func (p *planner) backsOff() bool { return p.now.Before(p.Node.RetryAt) }
 
-// postpone puts everything off that follows an attempt that has failed. The lease is
-// kept meanwhile: the CR of the step that could not be ended is still at work.
+// postpone delays everything that follows a failed attempt. It keeps the lease, because
+// the remediator of the step that could not be ended is still at work.
 func (p *planner) postpone() {
 	if len(p.Actions) == 0 || !p.backsOff() {
 		return
@@ -390,7 +389,7 @@ func (p *planner) postpone() {
 	p.postponed = true
 	p.Refused = p.Refused || p.Creates()
 	if p.waits() {
-		// What failed may have been of no importance then, but now the node waits for it.
+		// The node may not have waited for the write when it failed, but now it does.
 		p.setReason(cmp.Or(p.Node.LastFailed, v1alpha1.DecidedUpdateFailed), time.Time{})
 		p.Exhausted = false
 	}

@@ -20,9 +20,9 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 )
 
-// Resources of OpenShift and of Cluster API. They are optional: each is used where
-// it is served, and read as unstructured. A version that is empty is whichever the
-// API server prefers.
+// Resources of OpenShift and of Cluster API. They are optional: each is used where it is
+// served, and read as unstructured. An empty version means the version that the API
+// server prefers.
 var (
 	MachineHealthCheckKind = schema.GroupVersionKind{Group: "machine.openshift.io", Version: "v1beta1", Kind: "MachineHealthCheck"}
 	OpenShiftMachineKind   = schema.GroupVersionKind{Group: "machine.openshift.io", Version: "v1beta1", Kind: "Machine"}
@@ -69,8 +69,8 @@ type Machines struct {
 	// UnreadOpenShift and UnreadClusterAPI are the namespaces of Machines that the Node
 	// names and that cannot be read for now, empty if there are none.
 	UnreadOpenShift, UnreadClusterAPI string
-	// Deadline is until when one that cannot be read is waited for: a CR gets its owners when
-	// it is created, and never again.
+	// Deadline is until when a CR waits for a Machine that cannot be read: a CR gets its owners
+	// when it is created, and never again.
 	Deadline time.Time
 }
 
@@ -106,8 +106,8 @@ func (m *Machines) owner(template *object.Template) *metav1.OwnerReference {
 	}
 }
 
-// Conflicts reports whether MachineHealthChecks look after the same machines: two or
-// more do, and one that acts on anything else than terminating nodes (spec 6.9).
+// Conflicts reports whether MachineHealthChecks look after the same machines (spec 6.9).
+// Two or more do. A single one does if it acts on other than terminating nodes.
 func Conflicts(machineHealthChecks []*unstructured.Unstructured) bool {
 	switch len(machineHealthChecks) {
 	case 0:
@@ -144,8 +144,8 @@ func Terminating(conditions []corev1.NodeCondition) bool {
 	return false
 }
 
-// Progressing reports whether some ClusterVersion says that the cluster is being
-// upgraded (spec 10.2). What cannot be understood says no.
+// Progressing reports whether some ClusterVersion says that the cluster is being upgraded
+// (spec 10.2). A ClusterVersion that cannot be understood counts as no.
 func Progressing(clusterVersions []*unstructured.Unstructured) bool {
 	for _, version := range clusterVersions {
 		conditions, _, _ := unstructured.NestedFieldNoCopy(version.Object, "status", "conditions")
@@ -201,11 +201,10 @@ func IsEtcd(labels map[string]string) bool {
 	return labelled
 }
 
-// QuorumWithout reports whether etcd surely has a quorum without the member on a node, as
-// far as the conditions of the control plane nodes tell (spec 12.5). A node that is not
-// Ready is no loss; one that is Ready, and unhealthy by another condition, may be at work
-// as a member, so that a majority of all has to be Ready without it. Where nodes have the label of etcd,
-// only those are members.
+// QuorumWithout reports whether etcd surely has a quorum without the member on a node, by the conditions of
+// the control plane nodes (spec 12.5). A node that is not Ready is no loss. A Ready node that is unhealthy
+// by another condition may be a working member. So a majority of all members has to be Ready without it. If
+// nodes have the label of etcd, only those are members.
 func QuorumWithout(controlPlane []*corev1.Node, node string) bool {
 	i := slices.IndexFunc(controlPlane, func(member *corev1.Node) bool { return member.Name == node })
 	if i < 0 {
@@ -224,8 +223,8 @@ func QuorumWithout(controlPlane []*corev1.Node, node string) bool {
 	return others >= len(members)/2+1
 }
 
-// etcdMembers returns the nodes that run etcd, as far as labels tell: without any label of etcd, all of the
-// control plane.
+// etcdMembers returns the nodes that run etcd, by their labels. If no node has the label of etcd, it returns
+// all control plane nodes.
 func etcdMembers(controlPlane []*corev1.Node) (members []*corev1.Node) {
 	for _, node := range controlPlane {
 		if IsEtcd(node.Labels) {
@@ -245,9 +244,9 @@ func Ready(node *corev1.Node) bool {
 	})
 }
 
-// EtcdAllows reports whether etcd can do without the member on a node: its budget
-// permits a disruption, or the member there does not work anyway (spec 12.3). Other
-// than exactly one budget, or one with a selector that is none, allow nothing.
+// EtcdAllows reports whether etcd can do without the member on a node: its budget permits
+// a disruption, or the member there does not work anyway (spec 12.3). Without exactly one
+// budget, or with an invalid selector, it returns false.
 func EtcdAllows(budgets []policyv1.PodDisruptionBudget, pods []corev1.Pod, node string) bool {
 	if len(budgets) != 1 {
 		return false

@@ -22,21 +22,21 @@ type Policy struct {
 	// Templates are those of the steps, nil where they cannot be used at the moment: such
 	// a step does not begin, and the one before it does not end.
 	Templates []*object.Template
-	// HealthyDelay is how long a node must stay healthy before its CRs go. Zero means not
-	// at all, negative until a user confirms it (spec 16.4).
+	// HealthyDelay is how long a node must stay healthy before its CRs are deleted. Zero
+	// means no delay, a negative value until a user confirms the node (spec 16.4).
 	HealthyDelay time.Duration
-	// DryRun has everything planned as far as the first CR, the next step or the end of the
-	// last one, and leaves that out (spec 5.6).
+	// DryRun has everything planned except the first CR, the next step and the end of the last
+	// step (spec 5.6).
 	DryRun bool
 	// Context explains the constraints that hold for all nodes.
 	Context Context
 }
 
-// Context has the numbers and texts behind the constraints that hold for all nodes. No plan
-// depends on it: it explains plans.
+// Context has the numbers and texts behind the constraints that hold for all nodes. It only
+// explains plans: no plan depends on it.
 type Context struct {
-	// Constraints are those that hold for all nodes alike. For the gate and the storm, Gate
-	// and Storm decide: they may be newer.
+	// Constraints are those that hold for all nodes. For the gate and the storm, Gate and
+	// Storm decide, because they may be newer.
 	Constraints Constraints
 	Gate        health.Gate
 	// Storm is the state of storm recovery, and StormEnd when it ends if it stays calm,
@@ -54,11 +54,11 @@ type Context struct {
 	PauseRequests []string
 }
 
-// Allowance says in one sentence whether a node may get its first CR, as far as that
-// is the same for all nodes, and why not (spec 18.5).
+// Allowance says in one sentence whether a node may get its first CR, and why not, by the
+// constraints of all nodes (spec 18.5).
 func (c *Context) Allowance() (allowed bool, reason, message string) {
 	constraints, noNodes := c.Constraints, c.Gate.Observed == 0
-	// Gate and storm count nodes: of none they say nothing.
+	// Gate and storm count nodes. Without nodes they say nothing.
 	constraints.GateClosed, constraints.Storm = !c.Gate.Open && !noNodes, c.Storm.Active && !noNodes
 	switch refusal := constraints.Refusal(true); {
 	case refusal != "":

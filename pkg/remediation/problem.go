@@ -20,8 +20,8 @@ type Problem struct {
 	Reason, Message string
 }
 
-// NotFound is the problem that a template cannot exist, as its kind or the kind of its CRs does
-// not; cause says why.
+// NotFound is the problem that the kind of a template, or of its CRs, does not exist. cause says
+// why.
 func NotFound(cause string) *Problem {
 	return &Problem{Reason: v1alpha1.ReasonTemplateNotFound, Message: "Remediation template not found: " + cause}
 }
@@ -67,8 +67,8 @@ func invalid(cause string) *Problem {
 	}
 }
 
-// CheckReference judges what can be known of a step without looking at the
-// cluster. It returns nil if there is no problem, or if the spec itself is invalid.
+// CheckReference judges a step without the cluster. It returns nil if there is no
+// problem, or if the spec itself is invalid.
 func CheckReference(step Step) *Problem {
 	if step.Incomplete() {
 		return nil // A SpecProblem.
@@ -88,8 +88,8 @@ func CheckScope(step Step, namespaced bool) *Problem {
 	return nil
 }
 
-// CheckUnique judges whether another one of steps has the same template: if the kind has no
-// namespaces, references with different ones refer to the same object (spec 4.3, 6.1).
+// CheckUnique judges whether another step has the same template. If the kind has no
+// namespaces, references with different namespaces refer to the same object (spec 4.3, 6.1).
 func CheckUnique(steps []Step, step Step, namespaced bool) *Problem {
 	if namespaced {
 		return nil
@@ -102,8 +102,8 @@ func CheckUnique(steps []Step, step Step, namespaced bool) *Problem {
 	return nil
 }
 
-// CheckRemediationScope judges whether the CRs of a template can stand where the
-// template does: in its namespace, or like it in none.
+// CheckRemediationScope judges whether the CRs of a template can have its scope: its
+// namespace, or none.
 func CheckRemediationScope(step Step, templateNamespaced, remediationNamespaced bool) *Problem {
 	if templateNamespaced == remediationNamespaced {
 		return nil

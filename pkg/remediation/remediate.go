@@ -31,13 +31,13 @@ func (p *planner) remediate() {
 	case len(p.Steps) == 0:
 		p.refuse(p.Node.Constraints.Refusal(true)) // A stored spec without any template.
 	case len(p.Node.Unreadable) > 0:
-		// What cannot be read may still be at work.
+		// A remediation object that cannot be read may still be at work.
 		p.setReason(v1alpha1.DecidedUnreadable, time.Time{})
 	case p.progress.unknown:
-		// So may what belongs to no step.
+		// So may a CR that belongs to no step.
 		p.setReason(v1alpha1.DecidedStepRunning, time.Time{})
 	case p.progress.remaining == 0 && len(p.progress.deleting) > 0:
-		// A new beginning waits until all of the old is gone (P9).
+		// A new remediation waits until all old CRs are gone (P9).
 		p.setReason(v1alpha1.DecidedAwaitingDeletion, time.Time{})
 	case p.progress.current == len(p.Steps):
 		p.exhaust(p.progress.last)
@@ -61,15 +61,14 @@ func (p *planner) exhaust(last *object.CR) {
 	}
 }
 
-// setFailed records that the last step has failed by its CR.
+// setFailed records that the last step has failed, according to its CR.
 func (p *planner) setFailed(cr *object.CR, until time.Time) {
 	p.Failed = cr
 	p.setReason(v1alpha1.DecidedStepFailed, until)
 }
 
-// failed reports whether the remediator of the CR of a step has failed by itself, and
-// not in answer to the end of the step (spec 13.7): many report a failure when they are
-// told to stop.
+// failed reports whether the remediator of a step has failed before it was told to stop
+// (spec 13.7). Many report a failure when they are told to stop.
 func (p *planner) failed(cr *object.CR, step Step) bool {
 	if cr == nil || cr.Succeeded != corev1.ConditionFalse {
 		return false
@@ -88,7 +87,7 @@ func (p *planner) failed(cr *object.CR, step Step) bool {
 		}
 		ended = p.now.Truncate(time.Second) // It ends by this plan, if at all.
 	}
-	// An escalating step that ended before its time did so by the failure.
+	// An escalating step only ends before its time if it has failed.
 	return (step.Escalating() && ended.Before(due)) || (!cr.FailedSince.IsZero() && cr.FailedSince.Before(ended))
 }
 
@@ -117,7 +116,7 @@ func (p *planner) wait() {
 	}
 	next := p.progress.current + 1
 	if next < len(p.Steps) && p.progress.deletes(next) {
-		// The next step had a CR already, which has to be gone first.
+		// The next step had a CR already. That has to be gone first.
 		p.setReason(v1alpha1.DecidedAwaitingDeletion, time.Time{})
 		return
 	}
@@ -135,7 +134,7 @@ func (p *planner) endLast(cr *object.CR, step Step) {
 		return
 	}
 	if renewed := p.renewal(); renewed != nil && !p.Node.RetryAt.IsZero() {
-		// An attempt has failed, and more may: the CR is at work until one succeeds.
+		// An attempt has failed, and more may fail. The remediator works until one succeeds.
 		p.do(WriteLease{Lease: renewed})
 	}
 	p.do(Confirm{}, MarkTimedOut{CR: cr, At: p.now, EndsStep: true})
@@ -162,9 +161,8 @@ func (p *planner) stepEnd(cr *object.CR, step Step) time.Time {
 	}
 }
 
-// refusalRecheck is how long at most until a node is looked at again that was refused for its
-// lease, for a limit, or for an upgrade of the cluster (spec 21.3). The wait after a failed write
-// is another one: Node.RetryAt.
+// refusalRecheck is the time after which a refusal for a lease, a limit or an upgrade of the cluster
+// is checked again, at the latest (spec 21.3). After a failed write, Node.RetryAt counts instead.
 const refusalRecheck = time.Minute
 
 // hold notes why a step that is over may not be ended yet.
@@ -175,8 +173,8 @@ func (p *planner) hold() {
 	}
 }
 
-// finish releases the overdue lease of a step that has ended, if that has failed
-// before (spec 14.7).
+// finish releases the overdue lease of an ended step, if an earlier attempt has failed
+// (spec 14.7).
 func (p *planner) finish() {
 	end, limited := overdue(p.Node.Lease)
 	if !limited || p.Steps[0].Escalating() || !p.Node.holds(p.Owner) {
@@ -192,8 +190,8 @@ func (p *planner) finish() {
 	p.do(ReleaseLease{Lease: p.Node.Lease})
 }
 
-// begin plans the CR of a step, unless something refuses it. What ends the step before
-// comes after all that may be in the way, and right before the CR (spec 13.3).
+// begin plans the CR of a step, unless a check refuses it. The end of the earlier step
+// comes after all checks, and right before the CR (spec 13.3).
 func (p *planner) begin(step int, end ...Action) {
 	first := len(p.Node.Own) == 0
 	permitted := p.Node.Constraints.Permissions()
@@ -251,7 +249,7 @@ func (p *planner) begin(step int, end ...Action) {
 	p.recheckAt(p.now.Add(p.Steps[step].Duration()))
 }
 
-// refuse records why the CR that is due is not created.
+// refuse records why the due CR is not created.
 func (p *planner) refuse(reason v1alpha1.DecisionReason) {
 	p.Refused = true
 	p.setReason(reason, time.Time{})
@@ -266,8 +264,8 @@ func (p *planner) refuseAndRecheck(reason v1alpha1.DecisionReason) {
 	p.recheckAt(p.now.Add(refusalRecheck))
 }
 
-// blocker returns the foreign CR that stands for the same node and template, or
-// has the name that is needed (spec 11.4).
+// blocker returns the foreign CR for the same node and template, or with the needed name
+// (spec 11.4).
 func blocker(node *Node, step Step, desired *unstructured.Unstructured) *object.CR {
 	for _, cr := range node.Foreign {
 		if cr.GroupVersionKind().GroupKind() != desired.GroupVersionKind().GroupKind() || cr.Namespace != desired.GetNamespace() {

@@ -11,9 +11,9 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 )
 
-// remind marks anew what is still being deleted a while after its Node has returned: some
-// remediators are woken by their CR only, and hold on to it because the Node was gone when
-// they looked last (spec 13.8). The mark is older than the Node only once per return.
+// remind marks CRs again that are still being deleted a while after their Node has returned
+// (spec 13.8). Some remediators only wake up when their CR changes, and keep it because the
+// Node was gone when they last looked. A mark is older than its Node only once per return.
 func (p *planner) remind() {
 	node := p.Node
 	if node.Constraints.NodeDeleted || node.Constraints.Conflict || node.Created.IsZero() {
@@ -36,7 +36,8 @@ func (p *planner) remind() {
 }
 
 // returned reports whether the Node has been created since its CR was marked. A CR whose
-// mark was denied when the Node went has none; that of an unhealthy Node gets one anyway.
+// mark was denied when the Node was deleted has no mark. The CR of an unhealthy Node gets
+// one anyway.
 func (p *planner) returned(cr *object.CR) bool {
 	since := cr.DeletionTimestamp.Time
 	if cr.TimedOut() {

@@ -171,8 +171,8 @@ func templateOf(step *v1alpha1.EscalatingRemediation) corev1.ObjectReference {
 	return corev1.ObjectReference{Kind: reference.Kind, Namespace: reference.Namespace, Name: reference.Name}
 }
 
-// conditionProblem finds a spec that watches nothing. By such a spec no node can be
-// judged (spec 4.2).
+// conditionProblem finds a spec without conditions. Such a spec cannot judge any node
+// (spec 4.2).
 func conditionProblem(spec *v1alpha1.NodeHealthCheckSpec) string {
 	if len(spec.UnhealthyConditions) == 0 {
 		return "unhealthyConditions must not be empty, leave it out for the default"

@@ -61,7 +61,7 @@ func (s Step) Incomplete() bool {
 // Escalating reports whether the step ends by a timeout or by a failure.
 func (s Step) Escalating() bool { return s.Timeout > 0 }
 
-// Duration returns T of spec 1.4: what the lease of the node is measured by.
+// Duration returns T of spec 1.4. The duration of the node's lease depends on it.
 func (s Step) Duration() time.Duration {
 	if s.Escalating() {
 		return s.Timeout
@@ -76,15 +76,15 @@ func (s Step) Owns(cr *object.CR) bool {
 	return s.owns(cr.GroupVersionKind().GroupKind(), cr.Namespace, template, known || cr.Name != cr.Node())
 }
 
-// owns is Owns of a CR of a kind in a namespace. One that says no template belongs to it if it
-// has the name of the node.
+// owns is Owns for a CR of a kind in a namespace. A CR that names no template belongs to the step
+// if it has the name of the node.
 func (s Step) owns(kind schema.GroupKind, namespace, template string, byTemplate bool) bool {
 	own, _ := s.RemediationKind()
 	return kind == own.GroupKind() && (namespace == "" || namespace == s.Reference.Namespace) && (!byTemplate || template == s.Reference.Name)
 }
 
-// recordedStep returns the index of the step of a CR of a node that status names, and -1 if it is
-// of none.
+// recordedStep returns the index of the step of a CR that status names, and -1 if it belongs to
+// none.
 func recordedStep(steps []Step, node string, cr *v1alpha1.Remediation) int {
 	return slices.IndexFunc(steps, func(step Step) bool {
 		return step.owns(cr.Resource.GroupVersionKind().GroupKind(), cr.Resource.Namespace, cr.TemplateName, cr.TemplateName != "" || cr.Resource.Name != node)
@@ -119,11 +119,11 @@ type progress struct {
 	// stepDeleting reports for each step whether one of these belonged to it. It is empty if
 	// there is no CR at all.
 	stepDeleting []bool
-	// remaining is the number of the other CRs.
+	// remaining is the number of CRs that are not being deleted.
 	remaining int
-	// latest is the index of the last step that has one of these, or -1.
+	// latest is the index of the last step that has one of the remaining CRs, or -1.
 	latest int
-	// reached is that of the last step that has any CR, or -1.
+	// reached is the index of the last step that has any CR, or -1.
 	reached int
 	// spent means that the last step was over before its CR was deleted.
 	spent bool
@@ -134,9 +134,9 @@ type progress struct {
 // deletes reports whether a CR of the step is being deleted.
 func (p *progress) deletes(step int) bool { return len(p.stepDeleting) > 0 && p.stepDeleting[step] }
 
-// trace finds out how far the remediation of a node has come, from its own CRs and
-// from what status says of them. CRs are expected in the order of Sort: where a step has
-// several, the oldest counts (spec 11.8).
+// trace finds out how far the remediation of a node has come, from its own CRs and their
+// entries in status. CRs must be in the order of Sort. If a step has several CRs, the
+// oldest counts (spec 11.8).
 func trace(node *Node, steps []Step) progress {
 	p := progress{latest: -1, reached: -1}
 	if len(node.Own) == 0 {

@@ -1,8 +1,8 @@
 // Copyright The nhc-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package series makes the metrics of a controller about the objects of one kind: each has a series for every object,
-// until the object is gone.
+// Package series makes the metrics of a controller about the objects of one kind. Each metric has a series for every
+// object until the object is gone.
 package series
 
 import (
@@ -76,7 +76,7 @@ func (s *Set) Forget(values ...string) {
 	}
 }
 
-// Truth returns the value of a gauge that says yes (1) or no.
+// Truth returns the value of a gauge for a boolean: 1 or 0.
 func Truth(yes bool) float64 {
 	if yes {
 		return 1

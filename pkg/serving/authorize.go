@@ -21,27 +21,26 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// answerLifetime is how long the API server's answer about a token is trusted: a
-// scraper asks every few seconds, and a token that was revoked should not go on for
-// long.
+// answerLifetime is how long the API server's answer about a token is trusted: a scraper
+// asks every few seconds, and a revoked token should soon stop working.
 const answerLifetime = 30 * time.Second
 
-// Reviews of unknown tokens are limited: each of them costs two requests or more to the API
-// server, and any client in the cluster may send one.
+// Reviews of unknown tokens are limited: each of them costs at least two requests to the API
+// server, and any client in the cluster may send such a token.
 const (
 	unknownTokensPerSecond = 10
 	unknownTokensBurst     = 20
-	// knownFor is how long a token with permission is not limited: a flood of
-	// unknown tokens must not keep a scraper away.
+	// knownFor is how long a permitted token is exempt from the limit: a flood of unknown
+	// tokens must not lock out a scraper.
 	knownFor = time.Hour
-	// reviewTimeout bounds a review, with all its requests.
+	// reviewTimeout limits a review with all its requests.
 	reviewTimeout = 10 * time.Second
 )
 
 // errTooManyTokens is the error of a review that the limit does not permit.
 var errTooManyTokens = errors.New("too many tokens to check")
 
-// Requirement is what the user of a bearer token has to be permitted.
+// Requirement is a set of permissions that the user of a bearer token needs.
 type Requirement struct {
 	// Name tells the requirements of a handler apart.
 	Name string
@@ -52,8 +51,8 @@ type Requirement struct {
 // reviewer asks the API server whether the user of a bearer token meets a requirement.
 type reviewer struct {
 	kube kubernetes.Interface
-	// answers are the status codes of the last reviews, and known those tokens whose
-	// last review was good. The limit of unknown tokens bounds both.
+	// answers are the status codes of the last reviews. known are the tokens whose last
+	// review was good. The limit of unknown tokens bounds both.
 	answers, known *utilcache.Expiring
 	unknownTokens  flowcontrol.PassiveRateLimiter
 }
@@ -73,9 +72,9 @@ func PathOf(request *http.Request) Requirement {
 	}}
 }
 
-// Authorized lets those through whose bearer token the API server knows, and whom
-// it permits what is required of the request. Others get 401 and 403, and 429 when too
-// many tokens are tried out.
+// Authorized passes a request to the handler if the API server knows its bearer token and
+// permits the user what the request requires. Other requests get 401 and 403, and 429
+// when clients try too many tokens.
 func Authorized(kube kubernetes.Interface, required func(*http.Request) Requirement, next http.Handler) http.Handler {
 	r := newReviewer(kube)
 	return http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
@@ -89,7 +88,7 @@ func Authorized(kube kubernetes.Interface, required func(*http.Request) Requirem
 		case errors.Is(err, errTooManyTokens):
 			http.Error(w, "too many tokens to check, try again later", http.StatusTooManyRequests)
 		case err != nil:
-			if request.Context().Err() == nil { // Else the client has hung up.
+			if request.Context().Err() == nil { // Otherwise the client has hung up.
 				klog.FromContext(request.Context()).Error(err, "Reviewing a token failed")
 			}
 			http.Error(w, "the token cannot be checked now", http.StatusInternalServerError)

@@ -1,8 +1,8 @@
 // Copyright The nhc-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package serving has the HTTP servers of the programs in the image: with limits, so that
-// any client costs little, with HTTPS, and for those whose token the API server permits it.
+// Package serving has the HTTP servers of the programs in the image, with limits, so that any
+// client costs little, with HTTPS, and with authorization by the API server.
 package serving
 
 import (
@@ -31,12 +31,12 @@ type Server struct {
 	http     *http.Server
 }
 
-// Limits of each server. Any client in the cluster may reach it, and must cost little
-// whatever it does.
+// Limits of each server. Any client in the cluster may reach it, and must always cost
+// little.
 const (
 	// MaxConnections is how many connections a server has at a time. Each of them gets one
-	// request, within requestTimeout. So a probe waits for at most requestTimeout for each
-	// MaxConnections that were opened before it, whatever their clients do.
+	// request, within requestTimeout. So a probe waits at most requestTimeout for every
+	// MaxConnections connections that were opened before it.
 	MaxConnections = 2000
 	requestTimeout = 2 * time.Second
 	maxHeaderBytes = 64 << 10
@@ -61,8 +61,8 @@ func Listen(name, address string, handler http.Handler) (*Server, error) {
 	return s, nil
 }
 
-// serverLog takes what an HTTP server writes to its log. Most of it is about
-// clients, who could fill the log.
+// serverLog takes the log lines of an HTTP server. Most of them are about clients, which
+// could fill the log.
 type serverLog struct {
 	server string
 }

@@ -24,24 +24,24 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// TLS is how a server encrypts, by flags.
+// TLS has the flags for the encryption of a server.
 type TLS struct {
-	// CertFile and PrivateKeyFile are the certificate and its key; both empty means one that is
-	// made at the start.
+	// CertFile and PrivateKeyFile are the certificate and its key. If both are empty, a
+	// certificate is made at the start.
 	CertFile, PrivateKeyFile string
 	// MinVersion is the lowest version of TLS.
 	MinVersion string
-	// HTTP2 permits HTTP/2. It has no flag here.
+	// HTTP2 permits HTTP/2. It has no flag.
 	HTTP2 bool
 }
 
 // NewTLS returns the defaults.
 func NewTLS() TLS { return TLS{MinVersion: "VersionTLS12"} }
 
-// minVersions are those that are secure.
+// minVersions are the secure versions.
 var minVersions = []string{"VersionTLS12", "VersionTLS13"}
 
-// AddFlags adds the flags to a set. Their descriptions name what is served.
+// AddFlags adds the flags to a set. Their descriptions name the server.
 func (t *TLS) AddFlags(flags *pflag.FlagSet, what string) {
 	flags.StringVar(&t.CertFile, "tls-cert-file", t.CertFile, "File with the certificate of "+what+" and its intermediate certificates. "+
 		"It is read again when it changes. Without it, a certificate is made at the start.")
@@ -64,9 +64,9 @@ func (t *TLS) Validate() field.ErrorList {
 	return problems
 }
 
-// Config returns how a server encrypts: with the certificate of the flags, or with one
-// made now for this name, which no authority has signed. notAfter returns when the
-// certificate that is served at that moment expires.
+// Config returns the configuration of a server: with the certificate of the flags, or
+// with a new self-signed one for this name. notAfter returns when the present certificate
+// expires.
 func (t *TLS) Config(name string) (config *tls.Config, notAfter func() time.Time, err error) {
 	version, err := cliflag.TLSVersion(t.MinVersion)
 	if err != nil {
@@ -93,7 +93,7 @@ func (t *TLS) Config(name string) (config *tls.Config, notAfter func() time.Time
 }
 
 // makeCertificate returns a self-signed certificate for a year. Its key is an elliptic curve key:
-// to search for the primes of an RSA key would be most of the work of the start.
+// the search for the primes of an RSA key would take most of the start.
 func makeCertificate(name string) (tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -120,8 +120,8 @@ func makeCertificate(name string) (tls.Certificate, error) {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}, nil
 }
 
-// certificateInterval is the time between two looks at the files of a certificate.
-// Only a new connection has them looked at.
+// certificateInterval is the time between two looks at the files of a certificate. Only a
+// new connection causes a look.
 const certificateInterval = 5 * time.Second
 
 // mountedCertificate is a certificate in files, for example those of a mounted Secret.
@@ -132,8 +132,8 @@ type mountedCertificate struct {
 
 	mu   sync.Mutex
 	pair *tls.Certificate
-	// looked is the time of the last look, and seen what it was that was seen then,
-	// good or bad: what has not changed is not loaded, nor complained about, again.
+	// looked is the time of the last look. seen is the hash of the files at that look, good
+	// or bad: unchanged files are not loaded or reported again.
 	looked time.Time
 	seen   [sha256.Size]byte
 }
@@ -168,8 +168,7 @@ func (m *mountedCertificate) notAfter() time.Time {
 	return m.pair.Leaf.NotAfter
 }
 
-// look takes over what is in the files, if it is new and good. What is bad may just
-// not be complete yet.
+// look loads the files if they are new and good. Bad files may just be incomplete.
 func (m *mountedCertificate) look(logger klog.Logger) {
 	pair, seen, err := m.load()
 	if seen == m.seen {
@@ -184,7 +183,7 @@ func (m *mountedCertificate) look(logger klog.Logger) {
 	logger.Info("Certificate was renewed", "notAfter", pair.Leaf.NotAfter)
 }
 
-// load reads the files. What it has seen is a hash, also of what cannot be used.
+// load reads the files. It returns a hash of them, also if they cannot be used.
 func (m *mountedCertificate) load() (pair *tls.Certificate, seen [sha256.Size]byte, err error) {
 	certPEM, err := os.ReadFile(m.certFile)
 	if err != nil {

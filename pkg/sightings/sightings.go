@@ -1,8 +1,8 @@
 // Copyright The nhc-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package sightings remembers what this process has seen of the conditions of Nodes, so that no clock
-// but our own has to be believed (spec 7.2).
+// Package sightings remembers what this process has seen of the conditions of Nodes, so that it only has
+// to trust its own clock (spec 7.2).
 package sightings
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 )
 
-// Sightings are those of all Nodes. Their methods may be called from any goroutine. The handlers of
+// Sightings are the sightings of all Nodes. Their methods may be called from any goroutine. The handlers of
 // several controllers share them: a version that was recorded already, or an older one, changes nothing.
 type Sightings struct {
 	now func() time.Time
@@ -31,7 +31,7 @@ type Sightings struct {
 	nodes     map[string]*node
 }
 
-// node is what was seen of one Node.
+// node has the sightings of one Node.
 type node struct {
 	uid     types.UID
 	version string
@@ -82,9 +82,10 @@ func (s *Sightings) Observe(old, current *corev1.Node) {
 	}
 	complete := known.lists == lists
 	if old != nil && old.UID == current.UID {
-		s.begin(known, old, now) // With what no check was concerned until now.
+		s.begin(known, old, now) // With conditions that no check has named until now.
 	}
-	// What no check names any more is not followed, and must not look as if the handler were behind.
+	// Conditions that no check names any more are not followed. They must not look as if the handler
+	// were behind.
 	known.seen = slices.DeleteFunc(known.seen, func(seen health.Sighting) bool { return !s.concerns(seen.Type) })
 	for i := range current.Status.Conditions {
 		if condition := &current.Status.Conditions[i]; s.concerns(condition.Type) {
@@ -102,8 +103,8 @@ func (n *node) see(condition *corev1.NodeCondition, complete bool, now time.Time
 	n.seen = append(n.seen, (*health.Sighting)(nil).Next(condition, complete, now))
 }
 
-// Of returns what was seen of the conditions of a Node, by which this version of it is to be judged. What
-// is not known of a condition that a check names begins here.
+// Of returns the sightings for the judgement of this version of a Node. A condition that a check names and
+// that is not known yet begins here.
 func (s *Sightings) Of(current *corev1.Node) []health.Sighting {
 	if current == nil {
 		return nil
@@ -112,7 +113,7 @@ func (s *Sightings) Of(current *corev1.Node) []health.Sighting {
 	defer s.mu.Unlock()
 	known := s.nodes[current.Name]
 	if known == nil || known.uid != current.UID {
-		return nil // Its event is to come.
+		return nil // Its event will come.
 	}
 	s.begin(known, current, s.now())
 	return slices.Clone(known.seen)
@@ -128,7 +129,7 @@ func (s *Sightings) begin(known *node, current *corev1.Node, now time.Time) {
 	}
 }
 
-// Forget drops what is remembered of a Node of this name, which was deleted, unless there is another one.
+// Forget drops the sightings of a deleted Node, unless there is another Node of this name.
 func (s *Sightings) Forget(name string, exists bool) {
 	if exists {
 		return
@@ -138,7 +139,8 @@ func (s *Sightings) Forget(name string, exists bool) {
 	delete(s.nodes, name)
 }
 
-// newer reports whether version is after known. In doubt it is: to record once more does no harm.
+// newer reports whether version is after known. In doubt it returns true: it does no harm to record
+// once more.
 func newer(version, known string) bool {
 	order, err := resourceversion.CompareResourceVersion(version, known)
 	return err != nil || order > 0

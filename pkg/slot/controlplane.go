@@ -15,14 +15,14 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 )
 
-// ControlPlane is what is known about control plane nodes (spec 12). At most one of them in
-// the whole cluster is under remediation.
+// ControlPlane is the state of the control plane nodes (spec 12). At most one of them in the
+// whole cluster is under remediation.
 type ControlPlane struct {
 	// Remediated are the names of the nodes, and of the Machines without one, whose
 	// remediation takes the slot (spec 12.2).
 	Remediated []string
-	// SlotHolders are the names of the control plane Machines that take the slot from a node, by the name
-	// of that node: the first of those that are waited for may itself be remediated (spec M13.1).
+	// SlotHolders are the names of the control plane Machines that take the slot from a node, by the name of
+	// that node. A Machine that takes the slot may itself be the one to remediate (spec M13.1).
 	SlotHolders map[string][]string
 	// Unknown means that it is not known which nodes these are.
 	Unknown bool
@@ -58,17 +58,16 @@ func (c *ControlPlane) refusal(node *remediation.Node) *remediation.Withholding 
 	}
 }
 
-// Busy reports whether another control plane node is under remediation, or whether that is
-// not known.
+// Busy reports whether another control plane node is under remediation, or may be.
 func (c *ControlPlane) Busy(node string) bool { return c.Unknown || len(c.others(node)) > 0 }
 
-// others returns who takes the slot, except for the node itself.
+// others returns the slot holders, except the node itself.
 func (c *ControlPlane) others(node string) []string {
 	return slices.DeleteFunc(slices.Concat(c.Remediated, c.SlotHolders[node]), func(other string) bool { return other == node })
 }
 
-// explain names who takes the slot from a node: the first by name, so that the message does
-// not change with the order of caches. It is empty if that is not known.
+// explain names the slot holder that a node waits for. It is the first by name, so that the
+// message does not depend on the order of caches. It is empty if the holder is not known.
 func (c *ControlPlane) explain(node string) string {
 	others := c.others(node)
 	if len(others) == 0 {

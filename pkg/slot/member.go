@@ -11,8 +11,8 @@ type Member struct {
 	Node string
 }
 
-// Same reports whether two members are one object. Of a Node and a Machine, that is so if the Machine names the
-// Node. Two Machines that name one Node are two.
+// Same reports whether two members are one. A Node and a Machine are one if the Machine names the Node. Two
+// Machines that name one Node are two.
 func (m Member) Same(other Member) bool {
 	if m.Machine != "" && other.Machine != "" {
 		return m.Machine == other.Machine

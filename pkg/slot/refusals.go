@@ -16,7 +16,7 @@ import (
 // value is ready to use, by any goroutine.
 type Refusals struct {
 	mu sync.Mutex
-	// changes counts what may have freed the slot.
+	// changes counts the changes that may have freed the slot.
 	changes int
 	refused map[Member]refusal
 }

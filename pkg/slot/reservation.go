@@ -12,8 +12,8 @@ import (
 // the CRs show who has the slot. All syncs share it. The zero value is ready to use, from any goroutine.
 type Reservation struct {
 	mu sync.Mutex
-	// member is the one whose remediation is beginning, and attempts how many health checks
-	// try: the lease of the node decides between them.
+	// member is the node or Machine whose remediation is beginning. attempts is how many
+	// health checks try: the lease of the node decides between them.
 	member   Member
 	attempts int
 	// until is how long the slot stays reserved after an attempt of unknown outcome.

@@ -22,8 +22,8 @@ type Store interface{ LastStoreSyncResourceVersion() string }
 
 var _ Store = cache.Store(nil)
 
-// Error reports a cache that is behind one of our writes. It is no failure: the
-// watch event that cures it arrives by itself.
+// Error reports a cache that is behind one of our writes. It is no failure: the missing
+// watch event arrives by itself.
 type Error struct {
 	Resource schema.GroupResource
 	// Read is the resource version of the cache, Wrote that of the write.
@@ -36,8 +36,8 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("cache of %s is at %s, behind our write at %s", e.Resource, e.Read, e.Wrote)
 }
 
-// Patience is how long a sync is put off until a cache shows an own write. Later it goes on with what the cache
-// has: each write is bound to a name, a uid or a resource version, so that one of a stale sync is refused.
+// Patience is how long a sync waits for a cache to show an own write. After that it goes on with the cache: each
+// write is bound to a name, a uid or a resource version, so the API server refuses a write of a stale sync.
 const Patience = 30 * time.Second
 
 // Tracker remembers the newest resource version written per owner and resource.
@@ -47,7 +47,7 @@ type Tracker struct {
 	writes map[string]map[schema.GroupResource]write
 }
 
-// write is the newest one of a resource.
+// write is the newest write of a resource.
 type write struct {
 	version string
 	at      time.Time
@@ -68,9 +68,9 @@ func (t *Tracker) Wrote(owner string, resource schema.GroupResource, version str
 	}
 }
 
-// check returns an *Error for each store that is behind what owner has written, the
-// latest write first, and forgets the writes if there is none. A resource without a store
-// is watched no longer, or cannot be: there is nothing to wait for.
+// check returns an *Error for each store that is behind the writes of owner, the latest
+// write first. It forgets the writes if no store is behind. A resource without a store is no
+// longer watched, or cannot be: there is nothing to wait for.
 func (t *Tracker) check(owner string, storeOf func(schema.GroupResource) (Store, bool)) []*Error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -91,9 +91,8 @@ func (t *Tracker) check(owner string, storeOf func(schema.GroupResource) (Store,
 	return behind
 }
 
-// CaughtUp returns nil once all stores show what owner has written, or once they have had [Patience], and
-// an *Error until then. Read what the sync goes by after the call: what was read
-// before may be older than what the stores were found to have.
+// CaughtUp returns an *Error until all stores show the writes of owner, or [Patience] is over. A sync has to
+// read the stores after this call: an earlier reading may be older than the writes.
 func (t *Tracker) CaughtUp(owner string, storeOf func(schema.GroupResource) (Store, bool), now time.Time) error {
 	behind := t.check(owner, storeOf)
 	if len(behind) == 0 {
@@ -106,16 +105,16 @@ func (t *Tracker) CaughtUp(owner string, storeOf func(schema.GroupResource) (Sto
 	return nil
 }
 
-// IsLast reports whether version is the newest that owner has written of resource
-// and that no cache was seen to have: an event at this version is that of our
-// own write.
+// IsLast reports whether version is the newest one of resource that owner has written and
+// that no cache has shown. An event at this version is that of our own write.
 func (t *Tracker) IsLast(owner string, resource schema.GroupResource, version string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return version != "" && t.writes[owner][resource].version == version
 }
 
-// Unseen reports whether anybody has written a resource since what its store shows.
+// Unseen reports whether any owner has written a resource after the version that its
+// store shows.
 func (t *Tracker) Unseen(resource schema.GroupResource, store Store) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -127,8 +126,8 @@ func (t *Tracker) Unseen(resource schema.GroupResource, store Store) bool {
 	return false
 }
 
-// Covers reports whether version is the newest that owner has written of resource and that no cache was
-// seen to have, or an earlier one.
+// Covers reports whether version is not newer than the newest one of resource that owner has written and
+// that no cache has shown.
 func (t *Tracker) Covers(owner string, resource schema.GroupResource, version string) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -136,7 +135,7 @@ func (t *Tracker) Covers(owner string, resource schema.GroupResource, version st
 	return version != "" && wrote != "" && !Newer(version, wrote)
 }
 
-// Forget drops what is known about owner.
+// Forget drops the writes of owner.
 func (t *Tracker) Forget(owner string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -42,8 +42,8 @@ func (r *Report) newConditions() []metav1.Condition {
 	return conditions
 }
 
-// setRemediationAllowed reports whether anything may begin, as far as that is the same for
-// all nodes (spec 18.5).
+// setRemediationAllowed sets the condition that says whether remediations may begin, by the
+// constraints of all nodes (spec 18.5).
 func setRemediationAllowed(conditions *[]metav1.Condition, nhc *v1alpha1.NodeHealthCheck, context *remediation.Context, now time.Time) {
 	condition := metav1.Condition{
 		Type:               v1alpha1.ConditionRemediationAllowed,
@@ -60,7 +60,7 @@ func setRemediationAllowed(conditions *[]metav1.Condition, nhc *v1alpha1.NodeHea
 }
 
 // setStalled tells tools that know no other condition that nothing begins until you correct something (spec
-// 18.7). It comes after Disabled.
+// 18.7). It is called after setDisabled.
 func setStalled(conditions *[]metav1.Condition, nhc *v1alpha1.NodeHealthCheck, context *remediation.Context, now time.Time) {
 	stalled := metav1.Condition{Type: v1alpha1.ConditionStalled, Status: metav1.ConditionTrue, ObservedGeneration: nhc.Generation, LastTransitionTime: seconds(now)}
 	disabled := meta.FindStatusCondition(*conditions, v1alpha1.ConditionDisabled)
@@ -78,7 +78,7 @@ func setStalled(conditions *[]metav1.Condition, nhc *v1alpha1.NodeHealthCheck, c
 	meta.SetStatusCondition(conditions, stalled)
 }
 
-// setPlatformAccess names what a NodeHealthCheck goes on without (spec 10.2).
+// setPlatformAccess names the part of the platform that cannot be read (spec 10.2).
 func setPlatformAccess(conditions *[]metav1.Condition, nhc *v1alpha1.NodeHealthCheck, problem *remediation.Problem, now time.Time) {
 	if problem == nil {
 		meta.RemoveStatusCondition(conditions, v1alpha1.ConditionPlatformAccess)
@@ -94,8 +94,8 @@ func setPlatformAccess(conditions *[]metav1.Condition, nhc *v1alpha1.NodeHealthC
 	})
 }
 
-// setDisabled names the problem with the templates. As long as nothing is known of them
-// the condition stays as it was.
+// setDisabled names the problem with the templates. The condition stays as it was until
+// the templates are known.
 func setDisabled(conditions *[]metav1.Condition, nhc *v1alpha1.NodeHealthCheck, problem *remediation.Problem, unknown bool, now time.Time) {
 	if problem == nil && unknown {
 		return

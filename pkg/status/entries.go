@@ -17,8 +17,8 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 )
 
-// newEntries returns the entries of all nodes that are to be listed (spec 18.4), in the
-// order of the plans.
+// newEntries returns the entries of all nodes for status (spec 18.4), in the order of the
+// plans.
 func (r *Report) newEntries() []v1alpha1.UnhealthyNode {
 	entries := make([]v1alpha1.UnhealthyNode, 0, len(r.in.Results))
 	before := Finder{Entries: r.in.Before.Entries}
@@ -36,10 +36,10 @@ func (r *Report) newEntries() []v1alpha1.UnhealthyNode {
 	return entries
 }
 
-// dateDecision returns a decision with the time since when it has been the same, nil if there
-// is none. The time is that of status if it has the node, because a write may have succeeded
-// although its answer was lost, or else that of the last report. The decision of that report
-// is returned itself if it equals the new one.
+// dateDecision returns a decision with the time since when it has been the same, nil if there is
+// no decision. If status has the node, it uses the time of status, because a write may have
+// succeeded although its answer was lost. Otherwise it uses that of the last report. It returns
+// the decision of that report itself if it equals the new one.
 func dateDecision(decision v1alpha1.Decision, old *v1alpha1.UnhealthyNode, remembered *v1alpha1.Decision, now time.Time) *v1alpha1.Decision {
 	switch {
 	case decision.Reason == "":
@@ -107,9 +107,8 @@ func newEntry(result remediation.NodeResult, old *v1alpha1.UnhealthyNode, now ti
 	return entry, true
 }
 
-// RemediationsOf returns the CRs that exist for a node after the plan was carried
-// out. Those of a deleted Node count only until their deletion was requested (spec
-// 17.2, 17.4).
+// RemediationsOf returns the CRs that exist for a node after the plan was carried out.
+// CRs of a deleted Node only count until their deletion was requested (spec 17.2, 17.4).
 func RemediationsOf(result remediation.NodeResult) []v1alpha1.Remediation {
 	node, outcome := result.Plan.Node, result.Outcome
 	gone := map[types.UID]bool{}
@@ -138,8 +137,8 @@ func RemediationsOf(result remediation.NodeResult) []v1alpha1.Remediation {
 // maxRemediations is the number of remediations that the API accepts in an entry.
 const maxRemediations = 32
 
-// timedOut returns when the step of a CR ended without success: now, or as status
-// says, or else as the CR says, which is how status is rebuilt.
+// timedOut returns when the step of a CR ended without success: now, or the time in
+// status, or else the time in the CR, from which status can be rebuilt.
 func timedOut(node *remediation.Node, outcome *remediation.Outcome, cr *object.CR) *metav1.Time {
 	for i := range node.Recorded {
 		if known := &node.Recorded[i]; known.Resource.UID == cr.UID && known.TimedOut != nil {
@@ -155,7 +154,7 @@ func timedOut(node *remediation.Node, outcome *remediation.Outcome, cr *object.C
 	return nil
 }
 
-// Record returns the entry of a CR, which timed out at this time, nil if it did not.
+// Record returns the entry of a CR. timedOut is when it timed out, nil if it did not.
 func Record(cr *object.CR, timedOut *metav1.Time) v1alpha1.Remediation {
 	entry := v1alpha1.Remediation{Resource: cr.Reference(), Started: cr.CreationTimestamp, TimedOut: timedOut}
 	entry.TemplateName, _ = cr.Template()

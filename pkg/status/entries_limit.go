@@ -14,7 +14,7 @@ import (
 // MaxEntries is the number of entries that the API accepts in a status (spec 18.6).
 const MaxEntries = 5000
 
-// fewEntries fit into an object, whatever they say.
+// fewEntries fit into an object, whatever their content is.
 const fewEntries = 500
 
 // maxEntriesSize is how many bytes the entries may take in the stored object. etcd
@@ -22,8 +22,8 @@ const fewEntries = 500
 const maxEntriesSize = 780_000
 
 // LimitEntries returns the entries by name, at most limit of them and no more than an
-// object can hold, those with remediations first (spec 18.6). What is left out of the
-// entries before a node is left out is what says the same of thousands of nodes.
+// object can hold. Entries with remediations come first (spec 18.6). Before it leaves out
+// a node, it leaves out texts that are the same for thousands of nodes.
 func LimitEntries(all []v1alpha1.UnhealthyNode, limit int) []v1alpha1.UnhealthyNode {
 	if len(all) <= limit && (len(all) <= fewEntries || entriesSize(all) <= maxEntriesSize) && slices.IsSortedFunc(all, ByName) {
 		return all
@@ -59,8 +59,8 @@ func LimitEntries(all []v1alpha1.UnhealthyNode, limit int) []v1alpha1.UnhealthyN
 // ByName orders entries by the names of their nodes, as LimitEntries does (spec 18.4).
 func ByName(a, b v1alpha1.UnhealthyNode) int { return strings.Compare(a.Name, b.Name) }
 
-// dispensable are the parts of entries that are left out one after the other where
-// there are too many of them. They do not change what is shared with other copies.
+// dispensable are functions that leave out parts of entries, one after the other, if
+// there are too many entries. They do not change memory that is shared with other copies.
 var dispensable = []func(*v1alpha1.UnhealthyNode){
 	func(entry *v1alpha1.UnhealthyNode) {
 		if entry.Decision != nil && entry.Decision.Message != "" {
@@ -84,7 +84,7 @@ func fitting(entries []v1alpha1.UnhealthyNode, limit int) int {
 	return len(entries)
 }
 
-// entriesSize returns how many bytes the list takes that the API server stores. It is atomic, so
+// entriesSize returns how many bytes the stored list takes. The list is atomic, so
 // metadata.managedFields does not name its entries.
 func entriesSize(entries []v1alpha1.UnhealthyNode) int {
 	var size byteCount

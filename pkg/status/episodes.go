@@ -17,7 +17,8 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 )
 
-// Observations yields what the sync saw of the nodes and left behind, for the history.
+// Observations yields the observations of the nodes after the actions of the sync, for
+// the history.
 func (r *Report) Observations(yield func(history.Observation) bool) {
 	gone := map[string][]*object.CR{}
 	for _, cr := range r.in.Gone {
@@ -45,9 +46,8 @@ func (r *Report) Observations(yield func(history.Observation) bool) {
 	}
 }
 
-// historyCRs returns what the history is to know of the own CRs of a node: those that
-// status shows after the sync, those that only the cache shows, and those that no cache
-// shows any more.
+// historyCRs returns the own CRs of a node for the history: those that status shows after
+// the sync, those that only the cache shows, and those that no cache shows any more.
 func historyCRs(result remediation.NodeResult, gone []*object.CR, now time.Time) []history.CR {
 	var crs []history.CR
 	node, outcome := result.Plan.Node, result.Outcome
@@ -58,8 +58,8 @@ func historyCRs(result remediation.NodeResult, gone []*object.CR, now time.Time)
 	for _, cr := range node.Own {
 		i := slices.IndexFunc(shown, func(entry v1alpha1.Remediation) bool { return entry.Resource.UID == cr.UID })
 		if i < 0 {
-			// A CR of a deleted Node does not count. One that a live request has found to be
-			// gone is left until the watch brings its last state.
+			// A CR of a deleted Node does not count. If a live request has found a CR gone, it stays
+			// until the watch brings its last state.
 			i = len(crs)
 			crs = append(crs, history.CR{Remediation: Record(cr, timedOut(node, outcome, cr)), Gone: node.Constraints.NodeDeleted})
 		}
@@ -72,7 +72,7 @@ func historyCRs(result remediation.NodeResult, gone []*object.CR, now time.Time)
 	return crs
 }
 
-// say adds what a CR says of itself, and whether the controller has deleted it.
+// say adds the conditions of a CR, and whether the controller has deleted it.
 func say(to *history.CR, cr *object.CR, requested map[types.UID]bool, now time.Time) {
 	to.Requested = requested[cr.UID]
 	to.Failed = cr.Succeeded == corev1.ConditionFalse

@@ -41,11 +41,11 @@ const (
 type Event struct {
 	// Type is that of Kubernetes: Normal or Warning.
 	Type, Reason string
-	// Action says what was done, or as the reason of the decision, why it was not. The
-	// API server's clients take events that differ in nothing but the note for one, so
-	// the action tells apart what must not be taken for the same.
+	// Action says what was done, or has the reason of the decision why it was not. Clients of
+	// the API server merge events that only differ in the note. The action keeps different
+	// events apart.
 	Action string
-	// Note is the text without prefix, however long: Text is what is recorded.
+	// Note is the text without prefix and without a limit of its length. Text is recorded.
 	Note string
 	// Node is set for events about a node. They are recorded on the NodeHealthCheck,
 	// related to the Node, and on the Node if it exists.
@@ -160,8 +160,8 @@ func stormEnded() Event {
 	}
 }
 
-// skippedForNode returns why one node gets no CR. The second result is false for
-// reasons that are reported in another way, or not at all.
+// skippedForNode returns the event that says why one node gets no CR. The second result
+// is false for reasons that are reported in another way, or not at all.
 func skippedForNode(plan *remediation.NodePlan) (Event, bool) {
 	node, reason := plan.Node, plan.Refusal()
 	eventType, action := corev1.EventTypeWarning, string(reason)
@@ -214,8 +214,8 @@ func invalidNodeLabel(node *remediation.Node) Event {
 }
 
 // maxTextLength is the number of bytes that the API accepts in the note of an event. The
-// reason of a status and the messages of its conditions have the same bound, which keeps
-// the object small: they quote what a spec says.
+// reason of a status and the messages of its conditions have the same limit, which keeps
+// the object small, because they quote the spec.
 const maxTextLength = 1024
 
 // shorten returns no more of a text than maxTextLength, and does not cut a character.
@@ -227,8 +227,8 @@ func shorten(text string) string {
 	return strings.ToValidUTF8(text[:maxTextLength-len(ellipsis)], "") + ellipsis
 }
 
-// distinctKind returns the kind of a CR, with the end of its name where a node may have several
-// CRs of that kind: its hash (spec 11.1).
+// distinctKind returns the kind of a CR. If a node may have several CRs of that kind, it adds the
+// hash at the end of the name (spec 11.1).
 func distinctKind(node *remediation.Node, cr *object.CR) string {
 	if cr.Name == node.Name {
 		return cr.Kind

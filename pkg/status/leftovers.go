@@ -33,7 +33,7 @@ func (r *Report) Leftovers() []*object.CR {
 	return all
 }
 
-// setLeftoverRemediations names the leftovers, which their remediators hold by a finalizer.
+// setLeftoverRemediations names the leftovers. Finalizers of their remediators keep them.
 func setLeftoverRemediations(conditions *[]metav1.Condition, nhc *v1alpha1.NodeHealthCheck, crs []*object.CR, now time.Time) {
 	if len(crs) == 0 {
 		meta.RemoveStatusCondition(conditions, v1alpha1.ConditionLeftoverRemediations)

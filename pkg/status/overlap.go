@@ -34,8 +34,8 @@ func setSelectorOverlap(conditions *[]metav1.Condition, nhc *v1alpha1.NodeHealth
 	meta.SetStatusCondition(conditions, condition)
 }
 
-// The message of condition SelectorOverlap names so many NodeHealthChecks at most, and
-// so many bytes of them: it stays below 1 KB.
+// The largest number of NodeHealthChecks in the message of condition SelectorOverlap, and
+// of bytes of their names: it stays below 1 KB.
 const (
 	maxOverlapsNamed    = 10
 	maxOverlapNamesSize = 800

@@ -1,8 +1,8 @@
 // Copyright The nhc-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package status says what is reported of a NodeHealthCheck: its status, and the events that
-// follow from what has changed. It is pure: it knows no client and no clock.
+// Package status makes the report of a NodeHealthCheck: its status, and the events for the
+// changes. It is pure: it knows no client and no clock.
 package status
 
 import (
@@ -28,15 +28,15 @@ type Input struct {
 	// Listed are the entries of the status before for the Results, at the same indexes; nil
 	// where there is none.
 	Listed []*v1alpha1.UnhealthyNode
-	// Gone are own CRs, as they were seen last, that no cache shows any more.
+	// Gone are own CRs that no cache shows any more, in their last known state.
 	Gone []*object.CR
-	// TemplateProblem is why the templates cannot be used, nil if nothing is known to be
-	// wrong. TemplatesUnknown means that some cannot be read: what condition Disabled says
-	// then stays (spec 6.5).
+	// TemplateProblem says why the templates cannot be used, nil if no problem is known.
+	// TemplatesUnknown means that some cannot be read: then condition Disabled stays as it is
+	// (spec 6.5).
 	TemplateProblem  *remediation.Problem
 	TemplatesUnknown bool
-	// PlatformProblem is what keeps the state of the platform from being read, nil if
-	// nothing does (spec 10.2).
+	// PlatformProblem says why the state of the platform cannot be read, nil if it can (spec
+	// 10.2).
 	PlatformProblem *remediation.Problem
 	// Overlaps are the numbers of nodes shared with other NodeHealthChecks, by their names.
 	Overlaps map[string]int
@@ -45,20 +45,21 @@ type Input struct {
 	Before Known
 }
 
-// Known is what the process remembers of the last report.
+// Known is the last report, as far as the process remembers it.
 type Known struct {
 	// Ledger has the episodes, and Entries those of all nodes, by name.
 	Ledger  *history.Ledger
 	Entries []v1alpha1.UnhealthyNode
-	// Reported is what events have said.
+	// Reported has the transitions that events have reported.
 	Reported Reported
 }
 
-// Report is what is to be reported of a sync.
+// Report is the report of a sync.
 type Report struct {
-	// Status is that of the Check itself if nothing has changed (spec 18.2).
+	// Status is the status of the Check itself if nothing has changed (spec 18.2).
 	Status *v1alpha1.NodeHealthCheckStatus
-	// Entries are those of all nodes, by name, also of those that the status is too small for.
+	// Entries are the entries of all nodes, by name, also of nodes that the status has no room
+	// for.
 	Entries []v1alpha1.UnhealthyNode
 	// Ledger has the episodes after the sync, and Ended those that it has ended.
 	Ledger *history.Ledger
@@ -66,7 +67,7 @@ type Report struct {
 	in     *Input
 }
 
-// New computes what is to be reported. The input must not change while the report is used.
+// New computes the report. The input must not change while the report is used.
 func New(in *Input) *Report {
 	r := &Report{in: in}
 	r.Ledger, r.Ended = in.Before.Ledger.Update(r.Observations, in.Now)

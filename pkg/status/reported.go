@@ -15,13 +15,13 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 )
 
-// Reported is what events have said, so that they report transitions only.
+// Reported has the transitions that events have reported, so that each is reported once.
 type Reported struct {
 	gateClosed, storm, paused, upgrading bool
 	specProblem                          string
 	// detected holds the nodes whose episodes go on, in order of name.
 	detected []string
-	// created holds the CRs that existed, also those that the status was too small for.
+	// created holds the CRs that existed, also those that the status had no room for.
 	created sets.Set[types.UID]
 	// exhausted holds the nodes whose last step was reported as over in this episode.
 	exhausted sets.Set[string]
@@ -40,13 +40,12 @@ func (r *Reported) wasDetected(node string) bool {
 	return found
 }
 
-// RecallReported returns what events have said as far as a status shows it, as after a
-// restart.
+// RecallReported returns the reported transitions by a status, as after a restart.
 func RecallReported(status *v1alpha1.NodeHealthCheckStatus) Reported {
 	return Reported{created: sets.New[types.UID](), failed: failedIn(status), invalidLabel: sets.New[string](), old: sets.New[types.UID]()}
 }
 
-// WithCreated returns what events have said, with the creation of these CRs.
+// WithCreated returns the reported transitions, with the creation of these CRs.
 func (r Reported) WithCreated(crs []*object.CR) Reported {
 	r.created = r.created.Clone()
 	for _, cr := range crs {
@@ -73,8 +72,8 @@ func failedIn(status *v1alpha1.NodeHealthCheckStatus) sets.Set[types.UID] {
 	return failed
 }
 
-// Reported returns what has been reported once this sync is. What no longer holds is
-// forgotten, so that it is reported again when it comes back.
+// Reported returns the reported transitions after this sync. It forgets states that have
+// ended, so that they are reported again when they come back.
 func (r *Report) Reported() Reported {
 	context, before := &r.in.Policy.Context, &r.in.Before.Reported
 	now := Reported{

@@ -14,10 +14,9 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
 
-// newStatus computes the whole status from what was observed and done (spec 18).
-// Where nothing has changed, the status is the old one. Of the entries, as many are listed as
-// fit. The history goes with a status that is written anyway, and is never worth a write by
-// itself.
+// newStatus computes the whole status from the observations and actions (spec 18). It returns
+// the old status if nothing has changed. It lists as many entries as fit. The history changes
+// only together with something else, because it is not worth a write by itself.
 func (r *Report) newStatus() *v1alpha1.NodeHealthCheckStatus {
 	nhc, old, context := r.in.Check, &r.in.Check.Status, &r.in.Policy.Context
 	remediating := 0

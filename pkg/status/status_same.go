@@ -11,8 +11,8 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
 
-// sameStatus reports whether two statuses say the same. Of thousands of entries, reflection
-// would cost more than all the rest of a sync.
+// sameStatus reports whether two statuses are equal. For thousands of entries, reflection
+// would cost more than the rest of the sync.
 func sameStatus(a, b *v1alpha1.NodeHealthCheckStatus) bool {
 	restA, restB := *a, *b
 	restA.UnhealthyNodes, restB.UnhealthyNodes = nil, nil

@@ -17,10 +17,10 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 )
 
-// Actions returns the events of what this sync has done: of each CR that was created, after the
-// detection of its node unless that was reported, and of each deletion request (spec 19.1). They do
-// not wait for the status: no later sync may know of it, or there may be none. With them it returns
-// what has been reported from then on.
+// Actions returns the events of the actions of this sync: of each created CR, after the detection of
+// its node if that was not reported yet, and of each deletion request (spec 19.1). They do not wait
+// for the write of the status, because no later sync may know of them. It also returns the reported
+// transitions with these events.
 func (r *Report) Actions() ([]Event, Reported) {
 	var all []Event
 	var created []types.UID
@@ -52,22 +52,22 @@ func (r *Report) Actions() ([]Event, Reported) {
 	return all, reported
 }
 
-// detectedNow reports whether it is yet to be reported that the node of a result is unhealthy.
+// detectedNow reports whether the node of a result is unhealthy, and no event has said so yet.
 func (r *Report) detectedNow(i int) bool {
 	plan := r.in.Results[i].Plan
 	return detects(plan) && r.in.Listed[i] == nil && !r.in.Before.Reported.wasDetected(plan.Node.Name)
 }
 
-// createdUnreported reports whether it is yet to be reported that a CR was created, for the node of
-// a result.
+// createdUnreported reports whether a CR was created for the node of a result, and no event has said
+// so yet.
 func (r *Report) createdUnreported(i int, cr *object.CR) bool {
 	entry := r.in.Listed[i]
 	shown := entry != nil && slices.ContainsFunc(entry.Remediations, func(shown v1alpha1.Remediation) bool { return shown.Resource.UID == cr.UID })
 	return !shown && !r.in.Before.Reported.created.Has(cr.UID)
 }
 
-// Transitions returns the events that follow from the status before and after, and where
-// that does not show it, from what was reported before (spec 19.1).
+// Transitions returns the events for the changes between the old and the new status (spec
+// 19.1). For changes that status does not show, it compares with the reported transitions.
 func (r *Report) Transitions() []Event {
 	var all []Event
 	context, before := &r.in.Policy.Context, &r.in.Before.Reported
@@ -181,7 +181,7 @@ func (r *Report) nodeTransitions() []Event {
 		if ignoresLabel(plan) && !before.invalidLabel.Has(node.Name) {
 			all = append(all, invalidNodeLabel(node))
 		}
-		for _, cr := range slices.Concat(node.Own, gone[node.Name]) { // Those of an earlier process, and of creations whose answer was lost.
+		for _, cr := range slices.Concat(node.Own, gone[node.Name]) { // CRs of an earlier process, and creations whose answer was lost.
 			ours := !cr.Deleting() || node.DeletionRequested[cr.UID] // Since this process watches it.
 			if ours && r.createdUnreported(i, cr) {
 				all = append(all, remediationCreated(node, cr.Kind))
@@ -199,7 +199,8 @@ func remediationsAfter(result remediation.NodeResult) []*object.CR {
 	return result.Plan.Node.Own
 }
 
-// detects reports whether the node is unhealthy and ours to say so.
+// detects reports whether the node is unhealthy, and this NodeHealthCheck has to report
+// it.
 func detects(plan *remediation.NodePlan) bool {
 	return plan.Node.Verdict.State == health.Unhealthy && !plan.Node.Constraints.Unselected
 }
@@ -232,12 +233,13 @@ func (r *Report) oldCRs(yield func(*remediation.Node, *object.CR) bool) {
 	}
 }
 
-// ignoresLabel reports whether an unhealthy node carries the exclusion label in vain.
+// ignoresLabel reports whether an unhealthy node carries the exclusion label with a value
+// that has no effect.
 func ignoresLabel(plan *remediation.NodePlan) bool {
 	return plan.Node.Verdict.State == health.Unhealthy && plan.Node.ExclusionIgnored
 }
 
-// refused reports whether some node without CR is kept waiting for this reason.
+// refused reports whether some node without CR waits for this reason.
 func (r *Report) refused(reason v1alpha1.DecisionReason) bool {
 	for _, result := range r.in.Results {
 		if result.Plan.Refusal() == reason && len(result.Plan.Node.Own) == 0 {

@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// Discovery returns what the API server serves.
+// Discovery returns the resources that the API server serves.
 type Discovery interface {
 	ServerGroupsWithContext(ctx context.Context) (*metav1.APIGroupList, error)
 	ServerResourcesForGroupVersionWithContext(ctx context.Context, groupVersion string) (*metav1.APIResourceList, error)
@@ -29,20 +29,20 @@ type Config struct {
 	Client    dynamic.Interface
 	Discovery Discovery
 	Access    authorizationclient.SelfSubjectAccessReviewInterface
-	// Verbs are the permissions that a kind needs: get, list and watch first. With
-	// these alone the kind is watched, although it counts as forbidden.
+	// Verbs are the permissions that a kind needs: get, list and watch first. With only these
+	// three the kind is watched, although it counts as forbidden.
 	Verbs []string
-	// Poll makes a kind usable that may be read but not watched: the wanted
-	// objects are then read one by one, at every Interval. Optional.
+	// Poll allows a kind that may be read but not watched: the wanted objects are then read
+	// one by one, at every Interval. Optional.
 	Poll bool
-	// Optional means that it is all right if a kind is not served: it is then probed
-	// again only for some time after a CRD of its group has changed. Optional.
+	// Optional means that a kind need not be served: it is then only probed again for some
+	// time after a CRD of its group has changed. Optional.
 	Optional bool
 	// CRDs returns the names of the CustomResourceDefinitions of an API group, and false
 	// if they are not known yet. Gone depends on it. Optional.
 	CRDs func(group string) (names []string, known bool)
-	// Interval is the time between two probes of a kind that cannot be watched, and
-	// that after which a list without an answer counts as failed.
+	// Interval is the time between two probes of a kind that cannot be watched. A list
+	// without an answer counts as failed after this time.
 	Interval time.Duration
 	// Parse turns an object of the API into the one that is cached.
 	Parse func(*unstructured.Unstructured) runtime.Object
@@ -52,8 +52,8 @@ type Config struct {
 	Handler cache.ResourceEventHandler
 	// Freshness follows the caches, and is run by its owner. Without one, the set has its own.
 	Freshness *Freshness
-	// Changed is called with the owners of a kind whose state has changed, or one of
-	// whose polled objects has.
+	// Changed is called with the owners of a kind when its state, or one of its polled
+	// objects, has changed.
 	Changed func(owners []string)
 }
 

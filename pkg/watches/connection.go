@@ -19,27 +19,27 @@ import (
 )
 
 const (
-	// openAfter is how long a watch has to be open to count. A shorter one is an error
-	// of the API server in another form, and the cache needs a moment to take over what
-	// was listed.
+	// openAfter is how long a watch has to be open to count. A shorter watch is an error of
+	// the API server in another form. The cache also needs a moment to store the listed
+	// objects.
 	openAfter = time.Second
-	// listTimeout bounds one request of a list. By default the API server gives up on it
-	// after one minute itself.
+	// listTimeout limits one request of a list. By default the API server itself gives up
+	// after one minute.
 	listTimeout = 2 * time.Minute
 )
 
 var (
 	// errSilent is the failure of an informer whose requests are not answered.
 	errSilent = errors.New("the API server has not listed the objects yet")
-	// errLost is the failure of a cache without an open watch, if there is no better one.
+	// errLost is the failure of a cache without an open watch, if no other failure is known.
 	errLost = errors.New("no watch is open")
 )
 
-// connection follows the requests of one informer: it is stale once the objects were listed and no watch
-// has been open for StaleAfter. An ordinary end of a watch, which the next one follows, is no failure.
+// connection follows the requests of one informer. It is stale once the objects were listed and no watch
+// has been open for StaleAfter. An ordinary end of a watch, with a next watch, is no failure.
 type connection struct {
-	// failed is called after each request that has failed, with whether it is the first one since a watch
-	// was open. changed is called after the connection has become stale, or is not any more.
+	// failed is called after each failed request. Its argument tells whether it is the first failure since a
+	// watch was open. changed is called after the connection has become stale, and after it has recovered.
 	failed  func(err error, first bool)
 	changed func()
 
@@ -47,14 +47,15 @@ type connection struct {
 	// failure is the last failure since a watch was open.
 	failure error
 	listed  int64
-	// opened is when the watch that is open was opened, zero if none is. failing is since when none
+	// opened is when the open watch was opened, zero without one. failing is since when no watch
 	// counts, zero while one does and before the first list.
 	opened, failing time.Time
-	// reported means that the connection was stale at the last look, asked that it was for who asked since.
+	// reported means that the connection was stale at the last look. asked means that a caller has found it
+	// stale since then.
 	reported, asked bool
 }
 
-// settle takes into account that an open watch counts after a moment. c.mu must be held.
+// settle counts an open watch once it is open for openAfter. c.mu must be held.
 func (c *connection) settle(now time.Time) {
 	if !c.opened.IsZero() && now.Sub(c.opened) >= openAfter {
 		c.failing, c.failure = time.Time{}, nil
@@ -76,8 +77,9 @@ func (c *connection) isStale() bool {
 	return stale
 }
 
-// turned reports whether the connection is stale, and whether that is new since the last call, or since
-// somebody asked: who was refused has to be called when it is over, however short it was.
+// turned reports whether the connection is stale, and whether that has changed since the last call or
+// since a caller asked. A refused caller has to be called when the connection recovers, also after a short
+// break.
 func (c *connection) turned(now time.Time) (stale, turned bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -140,7 +142,7 @@ func (c *connection) close() {
 	}
 }
 
-// listerWatcher is what an informer lists and watches with.
+// listerWatcher is the ListerWatcher of an informer.
 type listerWatcher struct {
 	cache.ListWatch
 
@@ -152,8 +154,9 @@ func (l *listerWatcher) IsWatchListSemanticsUnSupported() bool {
 	return l.client == nil || watchlist.DoesClientNotSupportWatchListSemantics(l.client)
 }
 
-// listerWatcher returns what an informer lists and watches with. No list is served from a cache of the API
-// server that may lag. Where client supports it, the list comes as the beginning of a watch; nil does not.
+// listerWatcher returns the ListerWatcher of an informer. Its lists do not come from a cache of the API
+// server that may lag. If client supports it, the list comes as the beginning of a watch. A nil client does
+// not.
 func (c *connection) listerWatcher(source *cache.ListWatch, client any) cache.ListerWatcher {
 	return &listerWatcher{client: client, ListWatch: cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
@@ -187,15 +190,15 @@ func (c *connection) listerWatcher(source *cache.ListWatch, client any) cache.Li
 	}}
 }
 
-// report records how a request of an informer that goes on has ended.
+// report records how a request of a running informer has ended.
 func (c *connection) report(ctx context.Context, err error) {
 	if err != nil && ctx.Err() == nil {
 		c.failed(err, c.fail(err))
 	}
 }
 
-// observedWatch is a watch whose end is reported: the informer stops each watch, also
-// one that the API server has ended.
+// observedWatch is a watch that reports its end: the informer stops each watch, also a
+// watch that the API server has ended.
 type observedWatch struct {
 	watch.Interface
 
@@ -208,7 +211,7 @@ func (w *observedWatch) Stop() {
 	w.closed()
 }
 
-// listingWatch is a watch that begins with a list, whose end is a bookmark.
+// listingWatch is a watch that begins with a list. A bookmark ends the list.
 type listingWatch struct {
 	observedWatch
 
@@ -242,7 +245,7 @@ func (c *connection) observeList(watcher watch.Interface) watch.Interface {
 	return w
 }
 
-// endsList reports whether an event of a watch is the bookmark after the objects that there were.
+// endsList reports whether an event of a watch is the bookmark at the end of the list.
 func endsList(event *watch.Event) bool {
 	if event.Type != watch.Bookmark {
 		return false

@@ -21,11 +21,11 @@ import (
 // StaleAfter is how long the watch of a cache may fail before the cache counts as not read.
 const StaleAfter = 30 * time.Second
 
-// freshnessInterval is the time between two looks for watches that have failed for too long, or work again.
+// freshnessInterval is the time between two looks for watches that have failed for too long or have recovered.
 const freshnessInterval = time.Second
 
-// Freshness knows which caches follow the API server. An informer cannot tell: to it, a quiet watch is
-// like one that fails. Its methods may be called from any goroutine. To a nil one, every cache follows.
+// Freshness knows which caches follow the API server. An informer cannot tell a quiet watch from a failing
+// one. Its methods may be called from any goroutine. With a nil Freshness, every cache follows.
 type Freshness struct {
 	mu          sync.Mutex
 	connections map[string]*connection
@@ -35,7 +35,7 @@ type Freshness struct {
 // NewFreshness returns a Freshness without caches.
 func NewFreshness() *Freshness { return &Freshness{connections: map[string]*connection{}} }
 
-// Run reports caches that become stale, or follow again, until ctx is done.
+// Run reports caches that become stale or recover, until ctx is done.
 func (f *Freshness) Run(ctx context.Context) {
 	ticker := time.NewTicker(freshnessInterval)
 	defer ticker.Stop()
@@ -76,7 +76,8 @@ func (f *Freshness) look(ctx context.Context) {
 	}
 }
 
-// Subscribe has changed called after a cache has become stale, or follows again. It is called before Run.
+// Subscribe has changed called after a cache has become stale, and after it has recovered. It is called
+// before Run.
 func (f *Freshness) Subscribe(changed func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -120,8 +121,8 @@ func (f *Freshness) connection(name string) *connection {
 	return f.connections[name]
 }
 
-// follow has the requests of an informer followed, under the name of its cache, and returns what it lists
-// and watches with.
+// follow has the requests of an informer followed, under the name of its cache. It returns the ListerWatcher
+// for the informer.
 func (f *Freshness) follow(name string, c *connection, source *cache.ListWatch, client any) cache.ListerWatcher {
 	f.mu.Lock()
 	f.connections[name] = c
@@ -129,7 +130,7 @@ func (f *Freshness) follow(name string, c *connection, source *cache.ListWatch, 
 	return c.listerWatcher(source, client)
 }
 
-// forget ends what follow has begun.
+// forget ends the following of an informer.
 func (f *Freshness) forget(name string, c *connection) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -7,8 +7,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// Handler returns a handler of the objects of one type. It calls changed with one that is new (old is nil), that has
-// changed, unless no decision can tell the two apart, or that is gone (current is nil).
+// Handler returns a handler of the objects of one type. It calls changed with each object that is new (old is nil),
+// that has changed in a way that matters to a decision, or that is gone (current is nil).
 func Handler[T interface {
 	comparable
 	SameAs(other T) bool

@@ -52,7 +52,7 @@ func (s *Set[K]) watch(ctx context.Context, key K, mapping *meta.RESTMapping) (*
 		if first && !started.synced() {
 			s.notify(key)
 		}
-		// The informer tries again by itself; whether it ever can is another question.
+		// The informer tries again by itself, but it may never succeed.
 		if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) {
 			s.queue.Add(key)
 		}
@@ -72,8 +72,8 @@ func (s *Set[K]) watch(ctx context.Context, key K, mapping *meta.RESTMapping) (*
 	return started, nil
 }
 
-// awaitSync notifies the owners of a kind when its cache is filled, and when it is not
-// within reasonable time: then no sync waits for it.
+// awaitSync notifies the owners of a kind when its cache is filled, and when it takes too
+// long: then no sync waits for it.
 func (s *Set[K]) awaitSync(ctx context.Context, key K, i *informer) {
 	if !i.syncs(ctx, s.config.Interval) && i.cause() == nil && i.fail(errSilent) {
 		utilruntime.HandleErrorWithContext(ctx, errSilent, "Continuing without a kind")

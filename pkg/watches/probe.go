@@ -33,9 +33,9 @@ type found struct {
 	err error
 	// gone means that no object of the kind can exist.
 	gone bool
-	// unsure means that it could not be found out whether there can be any.
+	// unsure means that it is not known whether objects can exist.
 	unsure bool
-	// watchable means that the kind can be watched, whatever else is forbidden.
+	// watchable means that the kind can be watched, also if other verbs are forbidden.
 	watchable bool
 	// polled is set if the kind can be read but not watched.
 	polled map[types.NamespacedName]reading
@@ -126,7 +126,8 @@ func (s *Set[K]) anyVersion(key K) bool {
 	return byKind || s.config.Optional
 }
 
-// resources returns what is served of a version of an API group, without subresources.
+// resources returns the served resources of a version of an API group, without
+// subresources.
 func (s *Set[K]) resources(ctx context.Context, version schema.GroupVersion) ([]metav1.APIResource, error) {
 	list, err := s.config.Discovery.ServerResourcesForGroupVersionWithContext(ctx, version.String())
 	if apierrors.IsNotFound(err) {
@@ -162,11 +163,10 @@ func (s *Set[K]) versions(ctx context.Context, name string) (versions []string, 
 var crdResource = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 
 // hasGone reports whether no object of a kind can exist. Discovery has said that the kind is
-// not served. The API server removes a CustomResourceDefinition after its last object,
-// so there is none if no definition has the kind, in whatever version. A group without any
-// definition may be that of an aggregated API, which keeps its objects elsewhere: while one
-// is down discovery fails, and that is no answer, but it may serve the kind in another
-// version.
+// not served. The API server removes a CustomResourceDefinition after its last object. So there
+// is no object if no definition has the kind in any version. A group without definitions may
+// belong to an aggregated API, which keeps its objects elsewhere. While such an API is down,
+// discovery fails, which is no answer. But it may serve the kind in another version.
 func (s *Set[K]) hasGone(ctx context.Context, key K) (bool, error) {
 	if s.config.CRDs == nil {
 		return false, nil

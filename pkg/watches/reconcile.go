@@ -19,12 +19,11 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// confirmAfter is the time between a refusal that is news and the question whether it
-// is meant.
+// confirmAfter is the time between a new refusal and the probe that confirms it.
 const confirmAfter = 2 * time.Second
 
-// reconcile probes a kind, makes the result the state of the kind, and has it probed
-// again when that is due.
+// reconcile probes a kind, stores the result as the state of the kind, and schedules the
+// next probe.
 func (s *Set[K]) reconcile(ctx context.Context, key K) {
 	logger := klog.LoggerWithValues(klog.FromContext(ctx), logValues(key)...)
 	k, names := s.wanted(key)
@@ -75,7 +74,7 @@ func (s *Set[K]) wanted(key K) (*kind, []types.NamespacedName) {
 	return k, slices.Compact(names)
 }
 
-// newlyForbidden reports whether something is forbidden that was not known to be.
+// newlyForbidden reports whether a verb is forbidden that was not known to be.
 func (s *Set[K]) newlyForbidden(k *kind, found found) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -91,8 +90,8 @@ func (s *Set[K]) newlyForbidden(k *kind, found found) bool {
 }
 
 // debounceForbidden probes a kind again after a moment. An API server that has just
-// started refuses everything until it has read who may do what. Until then the state of
-// the kind stays as it was.
+// started refuses everything until it has read the roles. Until then the state of the kind
+// stays as it was.
 func (s *Set[K]) debounceForbidden(ctx context.Context, key K, k *kind, names []types.NamespacedName) (found, error) {
 	select {
 	case <-ctx.Done():
@@ -107,8 +106,8 @@ func isForbidden(err error) bool {
 	return forbidden
 }
 
-// update makes the result of a probe the state of the kind, and notifies the owners of a
-// change. It returns true if the kind need not be probed again before an event.
+// update stores the result of a probe as the state of the kind, and notifies the owners of
+// a change. It returns true if the kind need not be probed again before an event.
 func (s *Set[K]) update(ctx context.Context, key K, k *kind, found found) (bool, error) {
 	s.mu.Lock()
 	if s.kinds[key] != k {
@@ -129,7 +128,7 @@ func (s *Set[K]) update(ctx context.Context, key K, k *kind, found found) (bool,
 	return settled, err
 }
 
-// apply takes over the result of a probe, and starts or stops the informer to match. s.mu
+// apply stores the result of a probe, and starts or stops the informer accordingly. s.mu
 // must be held.
 func (s *Set[K]) apply(ctx context.Context, key K, k *kind, found found) error {
 	if k.mapping == nil || !found.watchable || k.mapping.Resource != found.mapping.Resource {
@@ -170,7 +169,7 @@ func (s *Set[K]) settled(k *kind, found found) bool {
 }
 
 // fail records why a kind could not be probed, and returns false if it is not wanted any
-// more. What was known before stays: an error is not an answer (spec P5).
+// more. The earlier state stays: an error is not an answer (spec P5).
 func (s *Set[K]) fail(key K, k *kind, err error) bool {
 	s.mu.Lock()
 	current := s.kinds[key] == k

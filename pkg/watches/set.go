@@ -54,15 +54,15 @@ func (e *ForbiddenError) Error() string {
 	return fmt.Sprintf("no permission to %s %s", e.Verb, e.Resource)
 }
 
-// Key is what kinds are known by: a GroupKind is a kind with all its versions, which are the same
-// objects. It is read in the version that the API server prefers. A GroupVersionKind is a kind whose
-// content matters as one version has it.
+// Key identifies a kind. A GroupKind is a kind with all its versions, which are the same objects. It is
+// read in the version that the API server prefers. A GroupVersionKind is a kind that is read in one
+// version.
 type Key interface {
 	comparable
 	schema.GroupKind | schema.GroupVersionKind
 }
 
-// parts returns what a key consists of, without version for a GroupKind.
+// parts returns the parts of a key, without version for a GroupKind.
 func parts[K Key](key K) schema.GroupVersionKind {
 	if kind, ok := any(key).(schema.GroupKind); ok {
 		return kind.WithVersion("")
@@ -70,7 +70,7 @@ func parts[K Key](key K) schema.GroupVersionKind {
 	return any(key).(schema.GroupVersionKind)
 }
 
-// logValues returns what the log says of a kind.
+// logValues returns the values of a kind for the log.
 func logValues[K Key](key K) []any {
 	gvk := parts(key)
 	if gvk.Version == "" {
@@ -102,16 +102,16 @@ type kind struct {
 	err error
 	// gone means that the kind is not served and no object of it can exist.
 	gone bool
-	// informer is set while the kind is watched, and last is the cache of the one before, if that was filled.
+	// informer is set while the kind is watched. last is the cache of the informer before, if that was filled.
 	informer *informer
 	last     cache.Indexer
-	// polled holds what the last poll found.
+	// polled holds the objects of the last poll.
 	polled map[types.NamespacedName]reading
 	// attempts is how often an optional kind that is not served is probed again.
 	attempts int
 }
 
-// reading is one object as a poll found it.
+// reading is the result of a poll for one object.
 type reading struct {
 	object runtime.Object
 	err    error
@@ -146,9 +146,9 @@ func (s *Set[K]) Run(ctx context.Context) {
 	<-ctx.Done()
 }
 
-// dispatch reconciles the kinds in the queue side by side: one that hangs holds up no
-// other. The queue hands out no kind that is being reconciled, so there are never more
-// goroutines than kinds.
+// dispatch reconciles the kinds in the queue side by side: a kind that hangs does not
+// delay others. The queue hands out no kind that is being reconciled, so there are never
+// more goroutines than kinds.
 func (s *Set[K]) dispatch(ctx context.Context) {
 	for {
 		key, shutdown := s.queue.Get()
@@ -163,8 +163,8 @@ func (s *Set[K]) dispatch(ctx context.Context) {
 	}
 }
 
-// Want replaces what owner wants: for each kind the objects it refers to, which
-// matter only where the kind has to be polled. A kind without an owner is stopped.
+// Want replaces the kinds that owner wants, each with the objects that it refers to. The
+// objects only matter if the kind has to be polled. A kind without an owner is stopped.
 func (s *Set[K]) Want(owner string, wants map[K][]types.NamespacedName) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -198,7 +198,7 @@ func (s *Set[K]) Want(owner string, wants map[K][]types.NamespacedName) {
 	}
 }
 
-// Wanted returns what owner wants.
+// Wanted returns the kinds and objects that owner wants.
 func (s *Set[K]) Wanted(owner string) map[K][]types.NamespacedName {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -247,10 +247,9 @@ func (s *Set[K]) Recheck(key K) {
 	s.queue.Add(key)
 }
 
-// Mapping returns where a kind is served. The error is ErrPending,
-// *meta.NoKindMatchError, *ForbiddenError, or what kept the kind from being probed; the
-// mapping is given with an error too, unless the kind is not served or was
-// never found.
+// Mapping returns where a kind is served. The error is ErrPending, *meta.NoKindMatchError,
+// *ForbiddenError, or the failure of the probe. It returns the mapping also with an error,
+// unless the kind is not served or was never found.
 func (s *Set[K]) Mapping(key K) (*meta.RESTMapping, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -280,8 +279,8 @@ func (s *Set[K]) MappingIn(key K, version string) (*meta.RESTMapping, error) {
 	return &mapping, k.err
 }
 
-// Gone reports whether a kind is not served and no CustomResourceDefinition has it: objects
-// of it that existed once do not exist any more.
+// Gone reports whether a kind is not served and no CustomResourceDefinition has it. Then no
+// objects of it exist any more.
 func (s *Set[K]) Gone(key K) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -289,8 +288,8 @@ func (s *Set[K]) Gone(key K) bool {
 	return k != nil && k.gone
 }
 
-// Cache returns the cache of a watched kind, or an error as Mapping does. What may
-// be read but not written has a cache too.
+// Cache returns the cache of a watched kind, or an error as Mapping does. A kind that may
+// be read but not written has a cache, too.
 func (s *Set[K]) Cache(key K) (cache.Indexer, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -309,8 +308,8 @@ func (s *Set[K]) Cache(key K) (cache.Indexer, error) {
 	}
 }
 
-// Caches returns the caches of all kinds that are watched at the moment, also of those
-// that count as unreadable: what they had last.
+// Caches returns the caches of all kinds that are watched at the moment. For kinds that
+// count as unreadable, it returns their last state.
 func (s *Set[K]) Caches() map[K]cache.Indexer {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -323,8 +322,8 @@ func (s *Set[K]) Caches() map[K]cache.Indexer {
 	return caches
 }
 
-// LastCache returns what the cache of a kind had last, also if the kind counts as unreadable or the permission
-// to read it was withdrawn (spec M15.1), and false if it has never been read, is gone, or is not wanted any more.
+// LastCache returns the last cache of a kind, also if the kind counts as unreadable or the permission to read it was
+// withdrawn (spec M15.1). It returns false if the kind was never read, is gone, or is not wanted any more.
 func (s *Set[K]) LastCache(key K) (cache.Indexer, bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -338,7 +337,8 @@ func (s *Set[K]) LastCache(key K) (cache.Indexer, bool) {
 	}
 }
 
-// StoreOf returns the cache of a resource, and false if it is not watched, or if it cannot be read: no caller should wait for that.
+// StoreOf returns the cache of a resource. It returns false if the resource is not watched or cannot be read: then no
+// caller should wait for it.
 func (s *Set[K]) StoreOf(resource schema.GroupResource) (cache.Store, bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -350,8 +350,8 @@ func (s *Set[K]) StoreOf(resource schema.GroupResource) (cache.Store, bool) {
 	return nil, false
 }
 
-// Get returns an object as the cache or the last poll had it last, however long ago.
-// Besides the errors of Mapping, the error may be a NotFound of the API.
+// Get returns an object from the cache or the last poll, also from long ago. Besides the
+// errors of Mapping, the error may be a NotFound of the API.
 func (s *Set[K]) Get(key K, name types.NamespacedName) (runtime.Object, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -380,8 +380,8 @@ func (s *Set[K]) Get(key K, name types.NamespacedName) (runtime.Object, error) {
 	return object.(runtime.Object), nil
 }
 
-// Following returns why what Get returns of a kind may be long out of date: its watch has failed for
-// StaleAfter. It returns nil for a kind that is polled, and for one that Get returns nothing of.
+// Following returns an error if the watch of a kind has failed for StaleAfter, so that the results of
+// Get may be out of date. It returns nil for a polled kind, and for a kind without results of Get.
 func (s *Set[K]) Following(key K) error {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -391,10 +391,10 @@ func (s *Set[K]) Following(key K) error {
 	return nil
 }
 
-// owners returns who wants the kind, sorted.
+// owners returns the owners that want the kind, sorted.
 func (k *kind) owners() []string { return slices.Sorted(maps.Keys(k.wants)) }
 
-// stop stops the informer, if there is one. What it has read last is kept.
+// stop stops the informer, if there is one, and keeps its cache.
 func (k *kind) stop() {
 	if k.informer == nil {
 		return

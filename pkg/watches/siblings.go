@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
-// Siblings returns the kinds of some API groups beside which the API server serves a kind with the same name and a
-// suffix, such as Reboot beside RebootTemplate. If there is an error, there may be more.
+// Siblings returns the kinds of some API groups that have a sibling: a served kind with the same name and a suffix,
+// such as RebootTemplate for Reboot. With an error, there may be more.
 func Siblings(ctx context.Context, discovery Discovery, groups sets.Set[string], suffix string) ([]schema.GroupKind, error) {
 	served, err := discovery.ServerGroupsWithContext(ctx)
 	if err != nil {

@@ -16,7 +16,8 @@ import (
 // Subscription registers handlers of events.
 type Subscription struct {
 	options cache.HandlerOptions
-	// Synced has for each handler whether it has got all objects that its informer had at first.
+	// Synced has a function for each handler. It reports whether the handler has got the first
+	// list.
 	Synced []cache.DoneChecker
 	// Err says which handlers could not be registered.
 	Err error

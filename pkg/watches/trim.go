@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Trim keeps of an object the metadata that identifies it, and what it has at the end of a path of fields, if there is one.
+// Trim keeps the metadata that identifies an object, and the value at a path of fields, if a path is given.
 func Trim(object *unstructured.Unstructured, path ...string) *unstructured.Unstructured {
 	trimmed := &unstructured.Unstructured{Object: map[string]any{}}
 	trimmed.SetGroupVersionKind(object.GroupVersionKind())
@@ -23,7 +23,7 @@ func Trim(object *unstructured.Unstructured, path ...string) *unstructured.Unstr
 		return trimmed
 	}
 	if value, found, _ := unstructured.NestedFieldNoCopy(object.Object, path...); found {
-		// A shape that cannot be copied is one that cannot be understood either.
+		// A value that cannot be copied cannot be understood either.
 		_ = unstructured.SetNestedField(trimmed.Object, runtime.DeepCopyJSONValue(value), path...)
 	}
 	return trimmed

@@ -21,7 +21,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// The names of the caches of typed informers. Those of a Set are called by the Set and the resource.
+// The names of the caches of typed informers. A cache of a Set has the name of the Set and the
+// resource.
 const (
 	NodeCache               = "nodes"
 	LeaseCache              = "leases"

@@ -149,7 +149,7 @@ var bugs = []bug{
 	},
 	{
 		name: "a storm ends without its cooldown", rule: "9.5", file: "pkg/health/storm.go",
-		old: "	if rules.Cooldown == nil {\n		return Storm{}\n	}\n	// By", new: "	if s.Active {\n		return Storm{}\n	}\n	// By",
+		old: "	if rules.Cooldown == nil {\n		return Storm{}\n	}\n	// The calm", new: "	if s.Active {\n		return Storm{}\n	}\n	// The calm",
 	},
 	{
 		name: "two control plane nodes at once", rule: "12.2", file: "pkg/slot/controlplane.go", unit: "pkg/slot", run: "TestWithhold",

@@ -69,7 +69,7 @@ var machineBugs = []bug{
 	},
 	{
 		name: "a Machine is deleted without a last look", rule: "M8.4", file: inMachines + "plan.go", unit: inMachines,
-		old: "		p.do(remediation.Confirm{}) // Before the round: one that has recovered is none (spec M8.4).\n", new: "",
+		old: "		p.do(remediation.Confirm{}) // Before the round: a Machine that has recovered begins no round (spec M8.4).\n", new: "",
 	},
 	{
 		name: "a remediation is there twice in the history", rule: "M16.2", file: inMachines + "history.go", unit: inMachines,

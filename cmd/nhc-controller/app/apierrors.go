@@ -14,8 +14,8 @@ import (
 	"k8s.io/client-go/util/flowcontrol"
 )
 
-// newRateLimiter returns the limit that all clients share but those of the election and
-// of the events.
+// newRateLimiter returns the limit of all clients except those of the election and of the
+// events.
 func newRateLimiter(config *rest.Config) flowcontrol.RateLimiter {
 	return flowcontrol.NewTokenBucketRateLimiter(config.QPS, config.Burst)
 }

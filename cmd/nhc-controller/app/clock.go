@@ -17,27 +17,27 @@ import (
 const (
 	// maxAhead is how far the clock of the machine may be ahead of that of the API server.
 	maxAhead = 30 * time.Second
-	// minAnswers is the number of answers without which the clock is trusted. The caches cannot be filled by
-	// fewer requests, and nothing begins before that.
+	// minAnswers is the smallest number of answers that can make the clock untrusted. The caches need more
+	// requests than that to be filled, and nothing begins before.
 	minAnswers = 3
-	// maxAnswers is the number of answers that count, and answerGap the time between them, once there are
+	// maxAnswers is the number of answers that count. answerGap is the time between them, once there are
 	// enough: a burst of answers of one API server must not outvote the others.
 	maxAnswers = 10
 	answerGap  = time.Second
 )
 
 // clockSkew compares the clock of the machine with that of the API server, which sends its time in the Date
-// header of every answer. Others write almost all times that decisions compare with the clock: when a CR was
-// created, a condition changed, a lease was renewed. By a clock that is ahead, all of that is longer ago than
-// it is. A clock that is behind only makes the controller late. All methods may be called from any goroutine.
+// header of every answer. Decisions compare the clock with times that others have written: when a CR was
+// created, a condition changed, a lease was renewed. To a clock that is ahead, these seem longer ago than they
+// are. A clock that is behind only makes the controller late. All methods may be called from any goroutine.
 type clockSkew struct {
 	read func() machineTime
-	// changed is called when the clock is not trusted any more, and when it is again. It may be nil.
+	// changed is called when the clock loses trust, and when it regains it. It may be nil.
 	changed func()
 
 	mu sync.Mutex
-	// answers are the last ones that count, the oldest first: the latest time that the clock of the API server
-	// may have shown when the process started. So they stay true when the clock of the machine is set.
+	// answers are the last answers that count, the oldest first. Each is the latest time that the clock of the
+	// API server may have shown when the process started. So they stay true when the clock of the machine is set.
 	answers  []time.Time
 	answered time.Duration
 	// untrusted is what was last logged.
@@ -68,8 +68,8 @@ func newClockSkew(registry prometheus.Registerer) (*clockSkew, error) {
 	return c, nil
 }
 
-// ahead returns by how much the clock of the machine is ahead at least, zero if it is not. All answers but one
-// have to say so: neither a single answer nor one API server of several counts against the others.
+// ahead returns by how much the clock of the machine is ahead at least, zero if it is not. All answers except one
+// have to agree: a single answer, or one API server of several, does not outvote the others.
 func (c *clockSkew) ahead() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()

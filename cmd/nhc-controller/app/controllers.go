@@ -21,7 +21,7 @@ import (
 // nodeHealthCheckController is the name of the controller of NodeHealthChecks in --controllers.
 const nodeHealthCheckController = "nodehealthcheck"
 
-// defaultControllers are those that run where --controllers does not say otherwise.
+// defaultControllers are the controllers that run by default.
 var defaultControllers = []string{nodeHealthCheckController, remediationbudget.Name}
 
 // optionalControllers are the others.
@@ -31,8 +31,7 @@ func knownControllers() []string {
 	return slices.Sorted(slices.Values(append(slices.Clone(defaultControllers), optionalControllers...)))
 }
 
-// enabledControllers returns the controllers that a value of --controllers names. What comes later
-// wins.
+// enabledControllers returns the controllers that a value of --controllers names. A later name wins.
 func enabledControllers(named []string) map[string]bool {
 	enabled := map[string]bool{}
 	for _, name := range named {

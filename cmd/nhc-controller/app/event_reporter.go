@@ -14,13 +14,13 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// maxWaitingEvents is how many events may wait to be written. With 5,000 nodes that
-// fail at once there are 20,000. What exceeds it is dropped, and that is logged.
+// maxWaitingEvents is how many events may wait to be written. With 5,000 nodes that fail
+// at once there are 20,000. The reporter drops further events and logs that.
 const maxWaitingEvents = 50_000
 
-// The limits of the events, per second and at once. The events of some nodes are
-// written without delay. Those of thousands, six for each, follow in the minutes after:
-// they must not delay remediations at the API server.
+// The limits of the events, per second and at once. The events of a few nodes are written
+// without delay. Thousands of nodes have six events each, which follow in the next
+// minutes: they must not delay remediations at the API server.
 const (
 	eventQPS   = 50
 	eventBurst = 100
@@ -57,8 +57,8 @@ func (r *eventReporter) handOver(report func()) {
 	}
 }
 
-// silencingSink writes events, except those of controllers that must not write any more. It is asked right before the
-// request: an event may have waited, or failed before, for a long time.
+// silencingSink writes events, except those of controllers that must not write any more. It checks right before the
+// request, because an event may have waited for a long time, or failed before.
 type silencingSink struct {
 	events.EventSink
 	silenced func(controller string) bool

@@ -18,13 +18,12 @@ import (
 // errLeaseLost is returned when another process may be the leader.
 var errLeaseLost = errors.New("lost the leader lease")
 
-// lead waits for the leader lease, calls run while it holds it, and returns what
-// run returned. When ctx is done, run is to finish what it does, and only then the
-// lease is released, so that the next leader never overlaps with this one. When the
-// lease is lost, the context of run ends, which must stop it at once, and the error
-// wraps errLeaseLost.
+// lead waits for the leader lease, calls run while it holds it, and returns the result of
+// run. When ctx is done, run has to finish its work. Only then the lease is released, so
+// that the next leader never overlaps with this one. When the lease is lost, the context
+// of run ends, run must stop at once, and the error wraps errLeaseLost.
 func lead(ctx context.Context, lock resourcelock.Interface, config *componentbaseconfig.LeaderElectionConfiguration, watchdog *leaderelection.HealthzAdaptor, run func(context.Context) error) error {
-	// The lease has a life of its own: it ends after the work, not with ctx.
+	// The lease ends after the work, not with ctx.
 	leaseCtx, release := context.WithCancel(context.WithoutCancel(ctx))
 	defer release()
 
@@ -53,7 +52,7 @@ func lead(ctx context.Context, lock resourcelock.Interface, config *componentbas
 				defer release()
 				finished <- run(held)
 			},
-			OnStoppedLeading: func() { // Also of one that has never led.
+			OnStoppedLeading: func() { // Also if this process has never led.
 				if leading.Load() {
 					logger.Info("Stopped leading", "lock", lock.Describe(), "identity", lock.Identity())
 				}

@@ -14,21 +14,20 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// errNotLeading is the error of a write that did not begin because the validity of the leader lease was
-// over.
+// errNotLeading is the error of a write that did not begin because the leader lease was no longer valid.
 var errNotLeading = errors.New("the leader lease was not renewed in time, another process may be the leader")
 
 // leaderGuard permits writes only while no other process can be the leader. Leader
 // election alone is no guarantee: a process that was frozen continues where it stopped,
 // and tries to renew for a while before it gives up.
 //
-// No write begins after the validity of the lease. One that has begun goes on, and a process that is
-// frozen between this check and the system call still sends its write when it continues. This does no
-// harm: a create is locked by the name of its object, other writes are bound to a uid or a
-// resourceVersion. All methods may be called from any goroutine.
+// No write begins once the lease is no longer valid. A write that has begun goes on. A process that was
+// frozen between this check and the system call still sends its write when it continues. That does no
+// harm: the name of its object locks a create, and other writes are bound to a uid or a resourceVersion.
+// All methods may be called from any goroutine.
 type leaderGuard struct {
-	// validity is how long a renewal permits writing. It is shorter than the lease, so
-	// that what was sent at its end arrives before another process leads.
+	// validity is how long a renewal permits writing. It is shorter than the lease, so that a
+	// write sent at its end arrives before another process leads.
 	validity time.Duration
 
 	mu      sync.Mutex
@@ -107,7 +106,7 @@ func (l *guardedLock) Update(ctx context.Context, record resourcelock.LeaderElec
 	if record.HolderIdentity == l.Identity() {
 		return l.renew(func() error { return l.Interface.Update(ctx, record) })
 	}
-	l.guard.set(time.Time{}) // Released, whether the answer arrives or not.
+	l.guard.set(time.Time{}) // Released, also if the answer is lost.
 	if l.holder != "" && l.holder != l.Identity() {
 		return errNotHolder
 	}

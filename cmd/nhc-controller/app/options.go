@@ -29,7 +29,7 @@ type Options struct {
 	Burst int
 	// ConcurrentSyncs is the number of NodeHealthChecks synced at the same time.
 	ConcurrentSyncs int
-	// DryRun makes the mode of all NodeHealthChecks DryRun, and has no Machine remediated.
+	// DryRun makes the mode of all NodeHealthChecks DryRun, and no Machine is remediated.
 	DryRun bool
 	// Controllers are those to run: names, names with a dash to leave one out, or * for those that
 	// run by default.
@@ -47,10 +47,9 @@ type Options struct {
 	ProbeAddress string
 }
 
-// The client limits, for the case that the controller goes wild. In a mass failure every
-// node needs three requests at once, 32 nodes at a time, and what an API server can take
-// is for its priority levels to say: measured, these limits are not reached before its
-// capacity is.
+// The client limits, in case the controller has a fault. In a mass failure every node needs
+// three requests at once, 32 nodes at a time. The priority levels of the API server protect
+// it: by measurement, it reaches its capacity before these limits.
 const (
 	defaultQPS   = 1000
 	defaultBurst = 2000
@@ -99,7 +98,7 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	componentoptions.BindLeaderElectionFlags(&o.LeaderElection, flags)
 }
 
-// podNamespace returns the namespace of the pod, or nothing outside of one.
+// podNamespace returns the namespace of the pod. It is empty outside a pod.
 func podNamespace() string {
 	namespace, err := os.ReadFile("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 	if err != nil {

@@ -40,12 +40,12 @@ func (p *process) listen(watchdog *leaderelection.HealthzAdaptor) ([]*serving.Se
 	return servers, nil
 }
 
-// maxScrapes is how many answers of /metrics may be made at a time, which takes memory.
+// maxScrapes is how many answers of /metrics are made at a time. Each takes memory.
 const maxScrapes = 10
 
-// probes answers whether the process is alive, which ends when the leader lease
-// cannot be renewed in time, and whether it is ready, which a standby with filled
-// caches and a clock that can be trusted is.
+// probes answers whether the process is alive and ready. It is not alive when it cannot
+// renew the leader lease in time. It is ready with filled caches and a trusted clock,
+// also as a standby.
 func (p *process) probes(watchdog *leaderelection.HealthzAdaptor) http.Handler {
 	live := func(w http.ResponseWriter, r *http.Request) {
 		if err := watchdog.Check(r); err != nil {
@@ -71,8 +71,8 @@ func (p *process) probes(watchdog *leaderelection.HealthzAdaptor) http.Handler {
 	return mux
 }
 
-// metricsServer returns the server of /metrics: HTTPS, for those whose token may get
-// it.
+// metricsServer returns the server of /metrics. It uses HTTPS, and only answers clients
+// whose token may get /metrics.
 func (p *process) metricsServer() (*serving.Server, error) {
 	config, notAfter, err := p.options.TLS.Config("nhc-controller")
 	if err != nil {
@@ -81,8 +81,8 @@ func (p *process) metricsServer() (*serving.Server, error) {
 	if err := registerExpiration(p.registry, notAfter); err != nil {
 		return nil, err
 	}
-	// Ours, and what component-base registers on its own: the Go runtime and the
-	// process are among that, and must not be reported twice.
+	// Our metrics, and those that component-base registers. The latter include the Go runtime
+	// and the process, which must not be reported twice.
 	gatherer := prometheus.Gatherers{p.registry, legacyregistry.DefaultGatherer}
 	handler := promhttp.HandlerFor(gatherer, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes})
 	mux := http.NewServeMux()

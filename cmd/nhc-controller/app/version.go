@@ -11,8 +11,8 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/buildinfo"
 )
 
-// registerVersion has a metric tell the version, under the name and with the labels that all
-// components of Kubernetes use. That of component-base cannot be corrected.
+// registerVersion registers a metric with the version. It has the name and the labels that all
+// components of Kubernetes use. The one of component-base cannot be corrected.
 func registerVersion(registry prometheus.Registerer) error {
 	build := buildinfo.Version()
 	info := prometheus.NewGaugeVec(prometheus.GaugeOpts{

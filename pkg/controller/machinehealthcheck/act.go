@@ -28,10 +28,10 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/execute"
 )
 
-// act carries out one batch of plans where nothing begins, then one batch of the others, beside which
-// the few control plane Machines are tried one after the other (spec 8.4). It returns what became of
-// each in the same order. The failure of one target leaves the others alone. All answers are waited for: what is
-// announced in the history, and counted by budgets, must be settled before the next sync.
+// act carries out one batch of plans that begin nothing, then one batch of the others. Beside the second batch it
+// tries the few control plane Machines one after the other (spec 8.4). It returns the outcomes in the same order.
+// The failure of one target does not affect the others. act waits for all answers: what is announced in the
+// history, and counted by budgets, must be settled before the next sync.
 func (c *Controller) act(ctx context.Context, s *snapshot, plans []machinehealth.Plan) []machinehealth.Result {
 	results := make([]machinehealth.Result, len(plans))
 	var ending, beginning []machinehealth.Result
@@ -69,9 +69,9 @@ func (c *Controller) actOn(ctx context.Context, s *snapshot, results []machinehe
 	}
 }
 
-// carryOutControlPlane carries out one of the plans, and keeps all other control plane nodes and
-// Machines from beginning until the outcome is known. Without the slot it carries out what is left of the
-// plan. It returns the plan that was carried out.
+// carryOutControlPlane carries out the plan of a control plane Machine. Until the outcome is known, no other
+// control plane node or Machine begins. Without the slot it carries out the rest of the plan. It returns the
+// plan that was carried out.
 func (c *Controller) carryOutControlPlane(ctx context.Context, s *snapshot, plans []machinehealth.Plan, plan *machinehealth.Plan) machinehealth.Result {
 	reason, release := c.nodeHealthChecks.AcquireControlPlane(ctx, memberOf(plan.Target.Machine))
 	if reason != "" {
@@ -91,7 +91,7 @@ func (c *Controller) carryOutControlPlane(ctx context.Context, s *snapshot, plan
 	return machinehealth.Result{Plan: plan, Outcome: &outcome}
 }
 
-// carryOut carries out a plan, unless it was made by a spec that is no longer the present one.
+// carryOut carries out a plan, unless the spec has changed since it was made.
 func (c *Controller) carryOut(ctx context.Context, s *snapshot, plan *machinehealth.Plan) remediation.Outcome {
 	if len(plan.Actions) == 0 {
 		return remediation.Outcome{}
@@ -134,8 +134,8 @@ func (c *Controller) locate(kind schema.GroupVersionKind) (*meta.RESTMapping, er
 	return nil, err
 }
 
-// outdated reports whether the MachineHealthCheck has changed since the snapshot, for example by a
-// pause, whether a RemediationBudget has, or whether the controller is no longer active.
+// outdated reports whether the MachineHealthCheck or a RemediationBudget has changed since the
+// snapshot, for example by a pause, or whether the controller is no longer active.
 func (c *Controller) outdated(s *snapshot) bool {
 	check, err := c.checks.MachineHealthChecks(s.check.Namespace).Get(s.check.Name)
 	return err != nil || !c.Active() || check.UID != s.check.UID || check.Generation != s.check.Generation || !maps.Equal(check.Annotations, s.check.Annotations) ||
@@ -143,8 +143,8 @@ func (c *Controller) outdated(s *snapshot) bool {
 		c.Budgets.Revision() != s.budgetRevision
 }
 
-// confirm reads Machine and Node live, right before something that cannot be undone, and judges them
-// again (spec M8.4).
+// confirm reads Machine and Node live and judges them again, right before an action that cannot be
+// undone (spec M8.4).
 func (c *Controller) confirm(ctx context.Context, s *snapshot, plan *machinehealth.Plan) (execute.Confirmation, error) {
 	planned := plan.Target.Machine
 	if plan.Target.Gone {
@@ -183,12 +183,13 @@ func (c *Controller) confirm(ctx context.Context, s *snapshot, plan *machineheal
 	}
 	refusal := plan.Confirm(&target)
 	if refusal == "" && target.ControlPlane && node != nil && !c.nodeHealthChecks.QuorumWithout(node) {
-		refusal = v1alpha1.DecidedEtcdQuorum // For the cache it was not Ready.
+		refusal = v1alpha1.DecidedEtcdQuorum // The cache showed it as not Ready.
 	}
 	return execute.Confirmation{Refusal: refusal, MachineVersion: machine.ResourceVersion}, nil
 }
 
-// exists reports whether a Machine exists that counts as gone. An API that is not served has none.
+// exists reports whether a Machine that counts as gone still exists. An API that is not served has
+// none.
 func (c *Controller) exists(ctx context.Context, api string, gone *machinehealth.Machine) (bool, error) {
 	mapping, err := c.machines.Mapping(machineKinds[api])
 	if meta.IsNoMatchError(err) {
@@ -219,8 +220,8 @@ func (c *Controller) liveNode(ctx context.Context, machine *machinehealth.Machin
 	return node, machinehealth.NodeExists, nil
 }
 
-// releaseHeld releases the leases of Nodes that no target names, and deletes those of owners that
-// begin anew. A failure is repeated by the next sync: nothing waits for it.
+// releaseHeld releases the leases of Nodes that no target names, and deletes the back-off leases of
+// owners that begin anew. After a failure, the next sync tries again. Nothing waits for it.
 func (c *Controller) releaseHeld(ctx context.Context, s *snapshot) {
 	due, err := c.endLeases(ctx, s.heldLeases)
 	s.recheck = health.Earliest(s.recheck, due)
@@ -233,7 +234,7 @@ func (c *Controller) releaseHeld(ctx context.Context, s *snapshot) {
 	}
 }
 
-// deleteLeases deletes leases, each bound to what was seen of it.
+// deleteLeases deletes leases, each bound to the version that was seen.
 func (c *Controller) deleteLeases(ctx context.Context, leases []*coordinationv1.Lease) error {
 	var errs []error
 	for _, lease := range leases {

@@ -28,16 +28,16 @@ const (
 	OtherLeaderLease = "cluster-api-provider-healthcheck-leader"
 	// disableGate is the feature gate that turns that controller off.
 	disableGate = "MachineAPIOperatorDisableMachineHealthCheckController"
-	// activeInterval is the time between two looks at who else looks after MachineHealthChecks.
+	// activeInterval is the time between two checks for another controller of MachineHealthChecks.
 	activeInterval = time.Second
 )
 
-// activity is whether this controller looks after MachineHealthChecks. The zero value is that of a
-// controller that does not, or does not know yet.
+// activity is whether this controller looks after MachineHealthChecks. The zero value means that it
+// does not, or does not know yet.
 type activity struct {
 	active, synced atomic.Bool
-	// cause is the last one that was logged, and refusals is how often in a row MachineHealthChecks that were never
-	// read were refused. Only checkActive changes them.
+	// cause is the last cause that was logged. refusals is how often in a row the API server has refused to list
+	// MachineHealthChecks that were never read. Only checkActive changes them.
 	cause    string
 	refusals int
 
@@ -47,8 +47,8 @@ type activity struct {
 	begun   int
 }
 
-// set takes over whether the controller is active, and reports whether that has changed. If it is not, everything that
-// is running ends: no further request begins (spec M4.2).
+// set stores whether the controller is active, and reports whether that has changed. If it is not active, everything
+// that is running ends: no further request begins (spec M4.2).
 func (a *activity) set(active bool) (changed bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -83,16 +83,16 @@ func (a *activity) during(ctx context.Context) (while context.Context, end conte
 	}
 }
 
-// Active reports whether this controller looks after MachineHealthChecks: no other one does, as far
-// as that can be found out (spec M4).
+// Active reports whether this controller looks after MachineHealthChecks. It does if it finds no other
+// controller that does (spec M4).
 func (c *Controller) Active() bool { return c.active.active.Load() }
 
-// HasSynced reports whether it is known which MachineHealthChecks there are, and, so far as that can be
-// read, whether this controller looks after them. Before that, it is not active.
+// HasSynced reports whether the MachineHealthChecks are known, and whether this controller looks after
+// them, as far as that can be read. Before that, it is not active.
 func (c *Controller) HasSynced() bool { return c.active.synced.Load() }
 
-// Unread returns why it is not known at the moment which MachineHealthChecks there are. Where they must not
-// be read any more, or are not served, what was read last holds (spec M15.1).
+// Unread returns why the MachineHealthChecks are not known at the moment. If they are no longer served, or the
+// controller may no longer read them, the last reading holds (spec M15.1).
 func (c *Controller) Unread() error {
 	err := c.Freshness.Check(watches.MachineHealthCheckCache)
 	if err == nil || refused(err) {
@@ -101,11 +101,12 @@ func (c *Controller) Unread() error {
 	return fmt.Errorf("reading MachineHealthChecks: %w", err)
 }
 
-// refused reports whether the API server has answered that it serves no such objects, or must not show them.
+// refused reports whether the API server has answered that it does not serve such objects, or that the
+// controller may not read them.
 func refused(err error) bool { return apierrors.IsForbidden(err) || apierrors.IsNotFound(err) }
 
-// checkActive finds out whether the controller is active, and wakes everything if that has changed, or
-// is known now.
+// checkActive finds out whether the controller is active. It wakes everything if that has changed or has
+// become known.
 func (c *Controller) checkActive(ctx context.Context) {
 	if !c.machineHealthChecks.Informer().HasSynced() && refused(c.Freshness.Cause(watches.MachineHealthCheckCache)) {
 		c.active.refusals++
@@ -113,7 +114,7 @@ func (c *Controller) checkActive(ctx context.Context) {
 		c.active.refusals = 0
 	}
 	_, gatesErr := c.machines.Cache(featureGateKind)
-	synced := c.unfilled() == "" && !errors.Is(gatesErr, watches.ErrPending) // What follows goes by this, or by more.
+	synced := c.unfilled() == "" && !errors.Is(gatesErr, watches.ErrPending) // The following code reads this state, or a newer one.
 	cause, known := c.inactiveBecause()
 	if !known && c.active.active.Load() {
 		return // A failed read changes nothing (spec P5).
@@ -156,16 +157,16 @@ func (c *Controller) inactiveBecause() (cause string, known bool) {
 	return c.featureGate()
 }
 
-// enoughRefusals is how many looks in a row a refusal has to last: an API server that has just started refuses
+// enoughRefusals is how many times in a row the API server has to refuse: one that has just started refuses
 // everything.
 const enoughRefusals = 3
 
-// withoutChecks reports whether there are no MachineHealthChecks as far as others are concerned: they have never been
-// read, because the API server does not serve them, or does not show them (spec M15.1, B1.4).
+// withoutChecks reports whether others may assume that there are no MachineHealthChecks: they have never been read,
+// because the API server does not serve them, or refuses to show them (spec M15.1, B1.4).
 func (c *Controller) withoutChecks() bool { return c.active.refusals >= enoughRefusals }
 
-// unfilled returns which caches are not filled yet, empty if all are. Those of NodeHealthChecks have to
-// show what these have under remediation: it counts for the control plane slot and for budgets.
+// unfilled returns which caches are not filled yet, empty if all are. The caches of NodeHealthChecks have
+// to show their remediations, which count for the control plane slot and for budgets.
 func (c *Controller) unfilled() string {
 	for _, checker := range c.synced {
 		if !c.withoutChecks() && !cache.IsDone(checker) {
@@ -218,8 +219,8 @@ func enables(enabled any, name string) bool {
 	return false
 }
 
-// The optional kinds besides those of package remediation. An empty version is whichever the API
-// server prefers.
+// The optional kinds besides those of package remediation. An empty version means the version that
+// the API server prefers.
 var (
 	featureGateKind           = schema.GroupVersionKind{Group: "config.openshift.io", Version: "v1", Kind: "FeatureGate"}
 	clusterKind               = schema.GroupVersionKind{Group: "cluster.x-k8s.io", Kind: "Cluster"}

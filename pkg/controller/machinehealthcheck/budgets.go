@@ -30,8 +30,8 @@ func askerOf(key cache.ObjectName) budget.Asker {
 	return budget.Asker{Kind: v1beta1.Kind, Name: key.String()}
 }
 
-// askBudgets withholds the remediation of the candidates that a RemediationBudget refuses (spec M8.5). It
-// returns those of the others that begin: they have a reservation until endReservations.
+// askBudgets withholds the remediation of candidates that a RemediationBudget refuses (spec M8.5). It
+// returns the other candidates. They have a reservation until endReservations.
 func (c *Controller) askBudgets(s *snapshot, plans []machinehealth.Plan, now time.Time) (reserved []*machinehealth.Plan) {
 	var candidates []budget.Candidate
 	for i := range plans {
@@ -55,8 +55,8 @@ func (c *Controller) askBudgets(s *snapshot, plans []machinehealth.Plan, now tim
 	return reserved
 }
 
-// noteVerdicts has RemediationBudgets count anew the targets that are judged otherwise than at the last
-// sync: no event says so where time alone or a live read has changed that.
+// noteVerdicts has RemediationBudgets count the targets again whose verdict has changed since the last
+// sync. Time alone or a live read may change a verdict without an event.
 func (c *Controller) noteVerdicts(s *snapshot) {
 	now := sets.New[string]()
 	for i := range s.targets {
@@ -81,7 +81,7 @@ func (s *snapshot) unhealthySince(t *machinehealth.Target, now time.Time) time.T
 	return now
 }
 
-// endReservations says what became of the targets that were admitted.
+// endReservations tells the budgets the outcomes of the admitted targets.
 func (c *Controller) endReservations(s *snapshot, reserved []*machinehealth.Plan, results []machinehealth.Result) {
 	if len(reserved) == 0 {
 		return
@@ -93,8 +93,8 @@ func (c *Controller) endReservations(s *snapshot, reserved []*machinehealth.Plan
 	}
 }
 
-// endsOf returns what became of the targets that have begun, or were to, by the name that counts. All
-// others have not begun. Two Machines may name one Node.
+// endsOf returns the outcomes of the targets whose plans begin a remediation, by the name that counts.
+// All others have not begun. Two Machines may name one Node.
 func endsOf(results []machinehealth.Result) map[string]budget.Result {
 	ends := make(map[string]budget.Result, len(results))
 	for _, result := range results {
@@ -112,8 +112,8 @@ func endsOf(results []machinehealth.Result) map[string]budget.Result {
 	return ends
 }
 
-// Observe returns what the MachineHealthChecks know of a node, or of what stands for a Machine
-// without one, as RemediationBudgets count it (spec B3).
+// Observe returns what the MachineHealthChecks know of a node, or of a Machine without a Node, as
+// RemediationBudgets count it (spec B3).
 func (c *Controller) Observe(name string) budget.Observation {
 	if !c.Active() {
 		return budget.Observation{}
@@ -167,7 +167,7 @@ func (c *Controller) countCR(cr *object.CR) {
 	}
 }
 
-// Remediating returns the names of all that is under remediation, and whose Machines may be gone.
+// Remediating returns the names of everything under remediation. Its Machines may be gone.
 func (c *Controller) Remediating() []string {
 	names := c.deletions.names()
 	for _, indexer := range c.remediations.Caches() {
@@ -176,7 +176,7 @@ func (c *Controller) Remediating() []string {
 	return names
 }
 
-// judgedUnhealthy reports whether a MachineHealthCheck judges a Machine to be unhealthy, or soon.
+// judgedUnhealthy reports whether a MachineHealthCheck judges a Machine unhealthy or soon unhealthy.
 func (c *Controller) judgedUnhealthy(machine *machinehealth.Machine, node *corev1.Node) bool {
 	checks, _ := c.checks.MachineHealthChecks(machine.Namespace).List(labels.Everything()) // A cache in memory has no errors.
 	return slices.ContainsFunc(checks, func(check *v1beta1.MachineHealthCheck) bool {
@@ -185,13 +185,14 @@ func (c *Controller) judgedUnhealthy(machine *machinehealth.Machine, node *corev
 	})
 }
 
-// notHealthy reports whether a target counts as not healthy for its state alone (spec B3.1).
+// notHealthy reports whether the state of a target alone makes it count as not healthy (spec
+// B3.1).
 func notHealthy(state machinehealth.State) bool {
 	return state == machinehealth.SoonUnhealthy || state == machinehealth.Unhealthy
 }
 
-// MachineOf returns the Machine of a Node, or the one that a name stands for, as RemediationBudgets
-// count it. Of several that name one Node, it is the first by name.
+// MachineOf returns the Machine of a Node, or the Machine that a name stands for, as
+// RemediationBudgets count it. If several Machines name one Node, it is the first by name.
 func (c *Controller) MachineOf(name string) budget.Machine {
 	machines := c.machinesOf(name)
 	if len(machines) == 0 {
@@ -204,7 +205,7 @@ func (c *Controller) MachineOf(name string) budget.Machine {
 }
 
 // goneMachine returns what is known of a Machine that is gone and under remediation, for a process that has not seen
-// it: its namespace, and the labels of another one of its owner.
+// it: its namespace, and the labels of another Machine of its owner.
 func (c *Controller) goneMachine(name string) (gone budget.Machine) {
 	for machine, one := range c.deletions.named(name) {
 		gone.Namespace = machine.Namespace
@@ -234,8 +235,8 @@ func (c *Controller) MachineNames() (names []string) {
 	return names
 }
 
-// MachinesReadable returns why Machines cannot be read: those of OpenShift, and those of Cluster API
-// where a MachineHealthCheck is about them. Where they are not served, there are none.
+// MachinesReadable returns why Machines cannot be read: Machines of OpenShift, and those of Cluster API
+// if a MachineHealthCheck is about them. An API that is not served has no Machines.
 func (c *Controller) MachinesReadable() error {
 	wanted := c.machines.Wanted(machineOwner)
 	for _, kind := range machineKinds {

@@ -7,8 +7,8 @@
 //
 //	snapshot ─► plans ─► control plane slot, budgets ─► act ─► report
 //
-// The decisions are those of package machinehealth, which is pure. What is about to begin is looked
-// at live.
+// Package machinehealth, which is pure, makes the decisions. A live read confirms a remediation before
+// it begins.
 package machinehealthcheck
 
 import (
@@ -51,19 +51,21 @@ const (
 	ReportingController = "machinehealthcheck-controller"
 )
 
-// NodeHealthChecks is the controller beside this one, with which it shares the control plane slot.
+// NodeHealthChecks is the controller of NodeHealthChecks. Both share the control plane slot.
 type NodeHealthChecks interface {
-	// AcquireControlPlane reserves the slot, and returns why not, or what gives it back.
+	// AcquireControlPlane reserves the slot. It returns why it is refused, or a function that
+	// gives it back.
 	AcquireControlPlane(ctx context.Context, member slot.Member) (v1alpha1.DecisionReason, func(unknown bool))
-	// QuorumWithout reports whether etcd can do without the member on a control plane Node, as the Node was
-	// read live, where Nodes decide about that (spec 12.5).
+	// QuorumWithout reports whether etcd can do without the member on a control plane Node that was read live.
+	// It counts where Nodes decide about the quorum (spec 12.5).
 	QuorumWithout(live *corev1.Node) bool
 	// HasSynced reports whether its caches are filled.
 	HasSynced() bool
 	// ControlPlaneTaken returns the nodes whose remediation objects take the slot, and false if
-	// that is not known.
+	// they are not known.
 	ControlPlaneTaken() (nodes []string, known bool)
-	// ControlPlaneChanged wakes who waits for the slot, and SyncAll everything.
+	// ControlPlaneChanged wakes the health checks that wait for the slot. SyncAll wakes
+	// everything.
 	ControlPlaneChanged()
 	SyncAll()
 }
@@ -78,7 +80,7 @@ type Config struct {
 	// Leases watches LeaseNamespace, where the leases of nodes and of owners are.
 	Leases         coordinationinformers.TypedLeaseInformer
 	LeaseNamespace string
-	// Transform is what passes all objects of informers that only this controller needs.
+	// Transform changes all objects of informers that only this controller needs.
 	Transform cache.TransformFunc
 	// CRDs watches the metadata of CustomResourceDefinitions.
 	CRDs cache.SharedIndexInformer
@@ -115,8 +117,9 @@ type Controller struct {
 	synced     []cache.DoneChecker
 	queue      reconcile.Queue
 
-	// machines are the Machines of both APIs, and what else says how they may be treated.
-	// templates and remediations are the kinds that the MachineHealthChecks refer to.
+	// machines are the Machines of both APIs, and the kinds that say how the controller may
+	// treat them. templates and remediations are the kinds that the MachineHealthChecks refer
+	// to.
 	machines, templates *watches.Set[schema.GroupVersionKind]
 	remediations        *watches.Set[schema.GroupKind]
 	wantsMu             sync.Mutex // See wantKinds.
@@ -170,7 +173,7 @@ func New(ctx context.Context, config Config) (*Controller, error) {
 	return c, c.registerHandlers(ctx)
 }
 
-// Connect tells the controller of the one beside it.
+// Connect tells the controller about the controller of NodeHealthChecks.
 func (c *Controller) Connect(nodeHealthChecks NodeHealthChecks) {
 	c.nodeHealthChecks = nodeHealthChecks
 }
@@ -188,7 +191,7 @@ func (c *Controller) RunWatches(ctx context.Context) {
 }
 
 // Run reconciles with this many workers. When drain is closed it finishes the running syncs and
-// returns. When ctx is done even the requests under way are broken off. It is called once.
+// returns. When ctx is done it also cancels running requests. It is called once.
 func (c *Controller) Run(ctx context.Context, drain <-chan struct{}, workers int) error {
 	ctx = klog.NewContext(ctx, klog.LoggerWithName(klog.FromContext(ctx), Name))
 	runner := &reconcile.Runner{Queue: c.queue, Key: "machineHealthCheck", Clock: c.Clock, Sync: c.syncWhileActive}
@@ -197,7 +200,7 @@ func (c *Controller) Run(ctx context.Context, drain <-chan struct{}, workers int
 	return nil
 }
 
-// syncWhileActive syncs, and breaks off if the controller becomes inactive: all are synced when that changes.
+// syncWhileActive syncs, and stops if the controller becomes inactive. When it is active again, all are synced.
 func (c *Controller) syncWhileActive(ctx context.Context, key cache.ObjectName) (time.Time, error) {
 	while, end := c.active.during(ctx)
 	defer end()

@@ -19,10 +19,10 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
 
-// ClaimOf returns why NodeHealthChecks leave a Node alone, and nothing if they do not: see
-// [machinehealth.Claim]. A MachineHealthCheck that only replaces Machines that terminate claims no Node,
-// nor does one that another controller looks after (spec M15.2, 6.9). What is running goes on (spec M4.2).
-// Any Node may belong to a MachineHealthCheck whose Machines have never been read (spec P5).
+// ClaimOf returns why NodeHealthChecks leave a Node alone, empty if they do not: see [machinehealth.Claim]. A
+// MachineHealthCheck claims no Node if it only replaces terminating Machines, or if another controller looks
+// after it (spec M15.2, 6.9). Running remediations go on (spec M4.2). While the Machines of a
+// MachineHealthCheck have never been read, any Node may belong to it (spec P5).
 func (c *Controller) ClaimOf(node string) string {
 	var claims []string
 	for _, machine := range c.machinesOf(node) {
@@ -40,8 +40,8 @@ func (c *Controller) ClaimOf(node string) string {
 	return slices.Min(claims) // Not the next one by chance.
 }
 
-// unreadClaim returns which Machines may claim Nodes and have not been read, empty if none do. Those that are
-// not served, or must not be read, claim none: nothing can be done about them.
+// unreadClaim returns which Machines may claim Nodes and have not been read, empty if there are none. Machines
+// that are not served, or that the controller may not read, claim no Node: it can do nothing about them.
 func (c *Controller) unreadClaim() string {
 	if !c.Active() {
 		return ""
@@ -87,15 +87,15 @@ func slotName(machine *machinehealth.Machine) string {
 	return machineName(machine.Namespace, machine.Name)
 }
 
-// machineName returns what stands for the Node of a Machine without one. No Node has such a name.
+// machineName returns the name that stands for a Machine without a Node. No Node has such a name.
 func machineName(namespace, name string) string { return "Machine " + namespace + "/" + name }
 
-// memberOf returns the Machine as what takes the control plane slot.
+// memberOf returns the Machine as a member that takes the control plane slot.
 func memberOf(machine *machinehealth.Machine) slot.Member {
 	return slot.Member{Machine: memberName(machine.API(), machine.Namespace, machine.Name), Node: machine.Node}
 }
 
-// memberName identifies a Machine: both APIs may have one of the same name.
+// memberName identifies a Machine. Both APIs may have a Machine of that name.
 func memberName(api, namespace, name string) string { return api + "/" + namespace + "/" + name }
 
 // slotHolder is something that takes the control plane slot.
@@ -105,15 +105,16 @@ type slotHolder struct {
 	name, cause string
 }
 
-// ControlPlaneSlotHolders returns the control plane Machines whose remediation keeps another one, or a
-// control plane node, from being remediated: those that are being deleted, remediated by another
-// controller, or without a Node. The first of them by name may itself be remediated, unless another one
-// has a remediation object (spec M13.1).
+// ControlPlaneSlotHolders returns the control plane Machines that keep another control plane Machine or
+// node from being remediated. They are being deleted, another controller remediates them, or they have no
+// Node. The first of them by name may itself be remediated, unless another one has a remediation object
+// (spec M13.1).
 func (c *Controller) ControlPlaneSlotHolders(subject slot.Member) []string {
 	return namesOf(c.cachedSlotHolders(subject))
 }
 
-// cachedSlotHolders returns what takes the slot from a subject, as the caches show it.
+// cachedSlotHolders returns the slot holders that take the slot from a subject, as the
+// caches show them.
 func (c *Controller) cachedSlotHolders(subject slot.Member) []slotHolder {
 	if !c.Active() {
 		return nil
@@ -138,8 +139,8 @@ func (c *Controller) cachedSlotHolders(subject slot.Member) []slotHolder {
 	return others(found, remediated, subject)
 }
 
-// others returns the slot holders that take the slot from a subject, by name, one of each. The first of
-// those that are waited for may itself be remediated, unless another one has a remediation object.
+// others returns the slot holders that take the slot from a subject, by name, each once. The first one of
+// awaited may itself be remediated, unless another one has a remediation object.
 func others(awaited, remediated []slotHolder, subject slot.Member) []slotHolder {
 	byName := func(a, b slotHolder) int {
 		return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.Machine, b.Machine), cmp.Compare(a.cause, b.cause))
@@ -190,9 +191,9 @@ func (c *Controller) ofControlPlane(machine *machinehealth.Machine) bool {
 	return (machine.ControlPlane() || isControlPlane(c.node(machine.Node))) && c.ofThisCluster(machine)
 }
 
-// slotHoldersOf returns under which name a remediation object of a control plane Machine takes the slot,
-// also if its MachineHealthCheck was deleted and has left it behind. Those of NodeHealthChecks are
-// looked at by their controller; that they count here too changes nothing, because the name is the same.
+// slotHoldersOf returns the name under which a remediation object of a control plane Machine takes the
+// slot, also if its MachineHealthCheck was deleted and has left it behind. Objects of NodeHealthChecks
+// count here and in their controller. That changes nothing, because the name is the same.
 func slotHoldersOf(cr *object.CR) []slotHolder {
 	node, named := cr.Annotations[v1alpha1.AnnotationNodeName]
 	if _, labelled := cr.Labels[v1alpha1.LabelControlPlane]; !labelled || (!named && len(ownersOf(cr)) == 0) {
@@ -208,7 +209,8 @@ func slotHoldersOf(cr *object.CR) []slotHolder {
 	return []slotHolder{{member, name, "There is a remediation object, " + cr.Kind + " " + cr.Namespace + "/" + cr.Name}}
 }
 
-// machineAPIOf returns the API of the Machine that owns a CR, OpenShift's if none does any more.
+// machineAPIOf returns the API of the Machine that owns a CR, and OpenShift's if no Machine owns it
+// any more.
 func machineAPIOf(cr *object.CR) string {
 	for i := range cr.OwnerReferences {
 		reference := &cr.OwnerReferences[i]
@@ -219,9 +221,9 @@ func machineAPIOf(cr *object.CR) string {
 	return v1beta1.MachineAPIOpenShift
 }
 
-// busy returns why the remediation of a control plane Machine must not begin, as the caches show it:
-// another control plane Machine or node is under remediation, or that is not known. It returns nil if
-// it may.
+// busy returns why the remediation of a control plane Machine must not begin by the caches: another
+// control plane Machine or node is under remediation, or that is not known. It returns nil if it may
+// begin.
 func (c *Controller) busy(machine *machinehealth.Machine) *remediation.Withholding {
 	subject := memberOf(machine)
 	busy := &remediation.Withholding{Reason: v1alpha1.DecidedControlPlaneBusy}

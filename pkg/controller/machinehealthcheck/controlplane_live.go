@@ -22,9 +22,9 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
 
-// ListControlPlaneSlotHolders returns what ControlPlaneSlotHolders does, from live reads: the caches of a
-// process that has just become the leader may not show what the one before has begun, nor that a Node
-// is gone. What gives no answer is an error (spec P5).
+// ListControlPlaneSlotHolders returns what ControlPlaneSlotHolders does, from live reads. The caches of a
+// new leader may not show what the old one has begun, or that a Node is gone. A read without an answer is an
+// error (spec P5).
 func (c *Controller) ListControlPlaneSlotHolders(ctx context.Context, subject slot.Member) ([]string, error) {
 	if !c.HasSynced() {
 		return nil, errors.New("it is not known yet whether MachineHealthChecks are looked after")
@@ -58,7 +58,7 @@ func (c *Controller) listMachines(ctx context.Context) (machines []*machinehealt
 		mapping, err := c.machines.Mapping(kind)
 		if mapping == nil {
 			if err == nil || meta.IsNoMatchError(err) || kind.Group == v1beta1.MachineAPICluster {
-				continue // Not served, or not wanted by any MachineHealthCheck.
+				continue // Not served, or no MachineHealthCheck wants it.
 			}
 			return nil, err
 		}
@@ -86,9 +86,9 @@ func (c *Controller) listControlPlaneCRs(ctx context.Context) (crs []*object.CR,
 	return crs, nil
 }
 
-// readMissingNodes returns those Nodes of control plane Machines that do not exist. It reads the Nodes
-// of the Machines that a MachineHealthCheck selects: whether others are gone is not looked at. A
-// Machine that takes the slot anyhow needs no look at its Node.
+// readMissingNodes returns the Nodes of control plane Machines that do not exist. It only reads the Nodes
+// of Machines that a MachineHealthCheck selects. If a Machine takes the slot for another reason, its Node
+// is not read.
 func (c *Controller) readMissingNodes(ctx context.Context, machines []*machinehealth.Machine) (sets.Set[string], error) {
 	missing := sets.New[string]()
 	for _, machine := range machines {

@@ -17,25 +17,27 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/machinehealth"
 )
 
-// deletions are those of Machines that MachineHealthChecks have requested, or announced, and that
-// have not ended. What else is under remediation, the caches show.
+// deletions are the deletions of Machines that MachineHealthChecks have requested or announced, and
+// that have not ended. The caches show all other remediations.
 type deletions struct {
 	mu      sync.Mutex
 	byCheck map[cache.ObjectName]map[string]begun
 }
 
-// begun is one of them.
+// begun is one such deletion.
 type begun struct {
-	// name is that of the Node, or what stands for a Machine without one.
+	// name is that of the Node, or the name that stands for a Machine without a Node.
 	name    string
 	started time.Time
 	// owner is the uid of the owner of the Machine.
 	owner types.UID
-	// announced means that it has begun if the Machine is being deleted, or is gone.
+	// announced means that status announces the deletion. It has begun if the Machine is
+	// being deleted, or is gone.
 	announced bool
 }
 
-// set replaces those of a MachineHealthCheck, by Machine. It returns the names that are concerned.
+// set replaces the deletions of a MachineHealthCheck, by Machine. It returns the names that are
+// concerned.
 func (d *deletions) set(check cache.ObjectName, now map[string]begun) (concerned []string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -57,15 +59,15 @@ func (d *deletions) set(check cache.ObjectName, now map[string]begun) (concerned
 	return concerned
 }
 
-// of returns what is known of a Machine, the zero value if nothing is.
+// of returns the deletion of a Machine, the zero value if there is none.
 func (d *deletions) of(check cache.ObjectName, machine string) begun {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.byCheck[check][machine]
 }
 
-// rename has the remediations of a Machine count under the name that it goes by now. It returns the names
-// that are concerned.
+// rename has the deletions of a Machine count under its present name. It returns the names that are
+// concerned.
 func (d *deletions) rename(machine *machinehealth.Machine) (concerned []string) {
 	name := slotName(machine)
 	d.mu.Lock()
@@ -82,7 +84,7 @@ func (d *deletions) rename(machine *machinehealth.Machine) (concerned []string) 
 	return concerned
 }
 
-// named returns those that count by a name, by namespace and name of the Machine.
+// named returns the deletions that count by a name, by namespace and name of the Machine.
 func (d *deletions) named(name string) map[cache.ObjectName]begun {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -109,16 +111,17 @@ func (d *deletions) names() (names []string) {
 	return names
 }
 
-// maxUnreplaced is for how long a Machine that was deleted counts until its replacement is Healthy (spec B3.2).
+// maxUnreplaced is how long a deleted Machine counts at most while its replacement is not Healthy (spec B3.2).
 const maxUnreplaced = 30 * time.Minute
 
-// next returns what is going on by an entry of the history, until when if only time ends it, and false if nothing is. The
-// Machine is nil if it is gone. Before the first sync of this process all that status lists may be.
+// next returns the deletion that goes on by an entry of the history, until when if only time ends it, and false if
+// none does. The Machine is nil if it is gone. Before the first sync of this process, every deletion that status
+// lists may go on.
 func (b begun) next(entry *v1beta1.Remediation, machine *machinehealth.Machine, synced bool, now time.Time) (one begun, until time.Time, is bool) {
 	open, deletion := entry.Finished == nil && entry.Closed == nil, entry.RemediationType == v1beta1.RemediationMachineDeletion
 	one = begun{started: b.started, owner: types.UID(entry.Owner), announced: entry.Started == nil}
 	switch {
-	case entry.Started != nil && entry.Started.After(b.started): // Or else only this process knows when.
+	case entry.Started != nil && entry.Started.After(b.started): // Otherwise only this process knows when.
 		one.started = entry.Started.Time
 	case b.started.IsZero():
 		one.started = now
@@ -136,8 +139,8 @@ func (b begun) next(entry *v1beta1.Remediation, machine *machinehealth.Machine, 
 	return one, end, open && now.Before(end)
 }
 
-// setDeletions brings up to date which deletions of a MachineHealthCheck are going on, and returns when time changes that.
-// The machines are nil before the first sync of this process.
+// setDeletions updates the running deletions of a MachineHealthCheck, and returns when time changes them. The
+// machines are nil before the first sync of this process.
 func (c *Controller) setDeletions(check cache.ObjectName, history []v1beta1.Remediation, machines map[string]*machinehealth.Machine, now time.Time) (recheck time.Time) {
 	current := map[string]begun{}
 	for i := range history {
@@ -159,8 +162,8 @@ func (c *Controller) setDeletions(check cache.ObjectName, history []v1beta1.Reme
 	return recheck
 }
 
-// renameDeletions has RemediationBudgets count the remediations of a Machine under the name that it goes by
-// now, also if no MachineHealthCheck selects it any more, or none has been synced yet.
+// renameDeletions has RemediationBudgets count the deletions of a Machine under its present name, also if no
+// MachineHealthCheck selects it any more, or none has been synced yet.
 func (c *Controller) renameDeletions(machine *machinehealth.Machine) {
 	for _, name := range c.deletions.rename(machine) {
 		c.Budgets.NodeChanged(name)
@@ -168,7 +171,7 @@ func (c *Controller) renameDeletions(machine *machinehealth.Machine) {
 }
 
 // nameOfDeletion returns the name by which the deletion of a Machine counts. If the Machine is gone (nil), it is
-// the name that it had, as far as this process knows, or the Node that it was begun for.
+// the last name that this process knows, or the Node that the deletion was begun for.
 func (c *Controller) nameOfDeletion(check cache.ObjectName, entry *v1beta1.Remediation, machine *machinehealth.Machine) string {
 	if machine != nil {
 		return slotName(machine)

@@ -24,9 +24,9 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
 
-// end deletes what a MachineHealthCheck that is gone has left, and forgets it (spec M3.5). Garbage
-// collection would keep the CRs for as long as their Machines. The caches have to show what was written
-// for it: CRs that none shows would be left. It returns when to look again.
+// end deletes the CRs and leases that a deleted MachineHealthCheck has left, and forgets it (spec M3.5).
+// Garbage collection would keep the CRs for as long as their Machines. The caches have to show all writes
+// for it: otherwise end would miss CRs. It returns when to look again.
 func (c *Controller) end(ctx context.Context, key cache.ObjectName) (recheck time.Time, err error) {
 	c.Budgets.Forget(askerOf(key)) // It waits for nothing any more, even if its CRs are left.
 	if c.Active() {
@@ -45,9 +45,9 @@ func (c *Controller) end(ctx context.Context, key cache.ObjectName) (recheck tim
 	return recheck, nil
 }
 
-// endFormer deletes the CRs of a MachineHealthCheck that was deleted and created again before anybody
-// looked, unless the present one goes on with them: those of the template that it has (spec M3.5).
-// Garbage collection removes their reference to the former one.
+// endFormer deletes the CRs of a MachineHealthCheck that was deleted and created again before a sync.
+// The new one goes on with the CRs of its own template (spec M3.5). Garbage collection removes the
+// references to the deleted one.
 func (c *Controller) endFormer(ctx context.Context, check *v1beta1.MachineHealthCheck) error {
 	state, known := c.states.Load(keyOf(check))
 	if !known || state.(*checkState).uid == check.UID {
@@ -95,9 +95,9 @@ func (c *Controller) leasesHeldBy(key cache.ObjectName) (leases []*coordinationv
 	return leases
 }
 
-// endLeases releases leases of Nodes that no target of their MachineHealthCheck names, and keeps those whose Machines
-// have something under way: no other may act on their Nodes meanwhile (spec M10.3, M15.2). As long as Machines have not
-// been read, leases stay as they are. It returns when to look again.
+// endLeases releases leases of Nodes that no target of their MachineHealthCheck names. It keeps a lease while a
+// remediation of its Machine goes on, so that no other controller acts on the Node (spec M10.3, M15.2). As long as
+// Machines have not been read, leases stay as they are. It returns when to look again.
 func (c *Controller) endLeases(ctx context.Context, held []*coordinationv1.Lease) (recheck time.Time, err error) {
 	var needless []*coordinationv1.Lease
 	var errs []error

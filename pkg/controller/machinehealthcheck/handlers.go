@@ -45,7 +45,7 @@ func (c *Controller) registerHandlers(ctx context.Context) error {
 		}
 	})
 	s.SubscribeCRDs(c.CRDs, c.crdChanged)
-	s.Synced = append(s.Synced, c.otherLeaders.HasSyncedChecker()) // Who else leads is looked at every second.
+	s.Synced = append(s.Synced, c.otherLeaders.HasSyncedChecker()) // checkActive looks for other leaders every second.
 	c.synced = s.Synced
 	return s.Err
 }
@@ -55,14 +55,14 @@ func keyOf(check *v1beta1.MachineHealthCheck) cache.ObjectName {
 	return cache.NewObjectName(check.Namespace, check.Name)
 }
 
-// readCheck is what a MachineHealthCheck of the cache says.
+// readCheck is a MachineHealthCheck of the cache, as its criteria were read.
 type readCheck struct {
 	check    *v1beta1.MachineHealthCheck
 	criteria machinehealth.Criteria
 }
 
-// criteriaOf returns what a MachineHealthCheck of the cache says. It is read once: thousands of Nodes
-// may be looked up for one sync of a NodeHealthCheck. Callers must not change what is returned.
+// criteriaOf returns the criteria of a MachineHealthCheck of the cache. They are read once, because one
+// sync of a NodeHealthCheck may look up thousands of Nodes. Callers must not change them.
 func (c *Controller) criteriaOf(check *v1beta1.MachineHealthCheck) *machinehealth.Criteria {
 	if found, ok := c.read.Load(keyOf(check)); ok && found.(*readCheck).check == check {
 		return &found.(*readCheck).criteria
@@ -77,7 +77,7 @@ func (c *Controller) criteriaOf(check *v1beta1.MachineHealthCheck) *machinehealt
 func (c *Controller) checkChanged(old, check *v1beta1.MachineHealthCheck) {
 	if old != nil && old.UID == check.UID && old.Generation == check.Generation && maps.Equal(old.Annotations, check.Annotations) &&
 		old.DeletionTimestamp.Equal(check.DeletionTimestamp) {
-		// A sync may write twice. Its writes are bound to each other, so that nothing came between them.
+		// A sync may write twice. Its writes are bound to each other, so no other write came between them.
 		own := c.writes.Covers(keyOf(check).String(), checkResource, check.ResourceVersion)
 		if !own && !equality.Semantic.DeepEqual(old.Status, check.Status) {
 			c.enqueue(keyOf(check))
@@ -113,8 +113,8 @@ func (c *Controller) checkDeleted(key cache.ObjectName) {
 	c.claimsChanged()
 }
 
-// claimsChanged has the NodeHealthChecks look which Nodes belong to MachineHealthChecks, or to what these
-// have begun. Before the caches are filled, checkActive is to wake them all.
+// claimsChanged has the NodeHealthChecks check again which Nodes belong to MachineHealthChecks or to their
+// remediations. Once the caches are filled, checkActive wakes them all.
 func (c *Controller) claimsChanged() {
 	if c.HasSynced() {
 		c.nodeHealthChecks.SyncAll()
@@ -242,8 +242,9 @@ func (c *Controller) nodeChanged(old, node *corev1.Node) {
 	c.enqueueForNode(node.Name)
 }
 
-// clusterChanged handles the annotations of a Node (nil before it was created, and when it is gone) by which Machines
-// of Cluster API belong to this cluster: all Machines of a Cluster begin or cease to do so with one Node (spec M5.3).
+// clusterChanged handles the annotations of a Node that tell which Machines of Cluster API belong to this cluster.
+// All Machines of a Cluster begin or cease to belong here with one Node (spec M5.3). The Node is nil before it was
+// created, and when it is gone.
 func (c *Controller) clusterChanged(old, node *corev1.Node) {
 	before, after := clusterOf(old), clusterOf(node)
 	if before == after {
@@ -251,7 +252,7 @@ func (c *Controller) clusterChanged(old, node *corev1.Node) {
 	}
 	for _, cluster := range []cache.ObjectName{before, after} {
 		if others, _ := c.nodes.IndexKeys(nodesByCluster, cluster.String()); cluster.Name == "" || len(others) > 1 {
-			continue // Others have it belong here. The index exists: nodeIndexers has it.
+			continue // Other Nodes have it belong here. The index exists: nodeIndexers has it.
 		}
 		c.enqueueNamespace(cluster.Namespace)
 		c.Budgets.NodesChanged()
@@ -288,8 +289,8 @@ func (c *Controller) enqueueOwnersOfCRs(machine *machinehealth.Machine) {
 	}
 }
 
-// leaseChanged handles a lease that was created or deleted (old is nil) or updated: it concerns who
-// held it, who holds it, and who waits for it.
+// leaseChanged handles a lease that was created or deleted (old is nil) or updated. It concerns its
+// old holder, its new holder, and the checks that wait for it.
 func (c *Controller) leaseChanged(old, lease *coordinationv1.Lease) {
 	holder, held := object.MachineHealthCheckOfHolder(remediation.LeaseHolder(lease))
 	before, heldBefore := object.MachineHealthCheckOfHolder(remediation.LeaseHolder(old))
@@ -328,14 +329,14 @@ func (c *Controller) templateHandler() cache.ResourceEventHandler {
 	return watches.Handler(func(old, template *object.Template) { c.enqueueNamespace(cmp.Or(template, old).Namespace) })
 }
 
-// remediationHandler handles CRs of all watched kinds. They concern the MachineHealthChecks of their
-// namespace: one of another owner may be in the way.
+// remediationHandler handles CRs of all watched kinds. They concern all MachineHealthChecks of their
+// namespace, because a CR of another owner may be in the way.
 func (c *Controller) remediationHandler() cache.ResourceEventHandler {
 	return watches.Handler(func(old, current *object.CR) {
 		cr := cmp.Or(current, old)
 		c.countCR(cr)
 		c.enqueueNamespace(cr.Namespace)
-		c.enqueue(c.checksOf(cr)...) // One that is gone is forgotten with its last CR.
+		c.enqueue(c.checksOf(cr)...) // A MachineHealthCheck that is gone is forgotten with its last CR.
 		if _, controlPlane := cr.Labels[v1alpha1.LabelControlPlane]; controlPlane && c.Active() {
 			c.nodeHealthChecks.ControlPlaneChanged()
 		}

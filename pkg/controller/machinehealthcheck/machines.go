@@ -38,7 +38,7 @@ func (c *Controller) watchKinds() {
 	templates := readOnly
 	templates.Name, templates.Poll = "machine-templates", true
 	templates.Parse = func(u *unstructured.Unstructured) runtime.Object { return object.ParseTemplate(u) }
-	templates.Handler, templates.Changed = c.templateHandler(), c.enqueueNamespacesOf // One without its template keeps no other from a Machine.
+	templates.Handler, templates.Changed = c.templateHandler(), c.enqueueNamespacesOf // A MachineHealthCheck without its template keeps no other from a Machine.
 	c.templates = watches.NewSet[schema.GroupVersionKind](templates)
 
 	remediations := readOnly
@@ -60,9 +60,9 @@ func (c *Controller) readabilityChanged() {
 // machineOwner wants the kinds of Machines: the controller itself.
 const machineOwner = Name
 
-// wantMachines has the Machines of OpenShift watched, and those of Cluster API where a MachineHealthCheck is about
-// them, or remediations go on: then NodeHealthChecks must still leave their Nodes alone (spec M15.2). Handlers of
-// several kinds call it. All go by what the caches have, so the last one goes by the latest.
+// wantMachines has the Machines of OpenShift watched. It has those of Cluster API watched if a MachineHealthCheck is
+// about them, or while remediations go on: then NodeHealthChecks must still leave their Nodes alone (spec M15.2).
+// Handlers of several kinds call it. Each call reads the caches, so the last one has the latest state.
 func (c *Controller) wantMachines() {
 	c.wantsMu.Lock()
 	defer c.wantsMu.Unlock()
@@ -78,8 +78,8 @@ func (c *Controller) wantMachines() {
 	c.machines.Want(machineOwner, wanted)
 }
 
-// clusterAPIRemediating reports whether a Machine of Cluster API is being remediated, or may be: a lease is held that may
-// be for its Node. A new process knows leases before it has read Machines.
+// clusterAPIRemediating reports whether a Machine of Cluster API is being remediated, or may be because a held lease
+// may be for its Node. A new process knows leases before it has read Machines.
 func (c *Controller) clusterAPIRemediating() bool {
 	if indexer, read := c.machines.LastCache(remediation.ClusterAPIMachineKind); read {
 		if slices.ContainsFunc(indexer.List(), func(obj any) bool { return isRemediating(obj.(*machinehealth.Machine)) }) {
@@ -99,8 +99,8 @@ func (c *Controller) clusterAPIRemediating() bool {
 	return false
 }
 
-// mayBeOfClusterAPI reports whether a lease may be for the Node of a Machine of Cluster API. Where the Node is gone, only
-// that of a MachineHealthCheck that is gone, too, leaves it open: others know their Machines.
+// mayBeOfClusterAPI reports whether a lease may be for the Node of a Machine of Cluster API. If the Node is gone, the
+// answer is unknown only for the lease of a MachineHealthCheck that is gone, too. Others know their Machines.
 func (c *Controller) mayBeOfClusterAPI(lease *coordinationv1.Lease, checkGone bool) bool {
 	name, ok := object.NodeOfLease(lease)
 	if node := c.node(name); node != nil {
@@ -109,12 +109,12 @@ func (c *Controller) mayBeOfClusterAPI(lease *coordinationv1.Lease, checkGone bo
 	return ok && checkGone
 }
 
-// isRemediating reports whether the Machine shows by itself that it is being remediated.
+// isRemediating reports whether the Machine itself shows that it is being remediated.
 func isRemediating(machine *machinehealth.Machine) bool {
 	return machine.Deleting() || machine.Has(v1beta1.AnnotationExternalRemediation)
 }
 
-// machinesKnown reports whether all Machines that are watched have been read. What is not served has none.
+// machinesKnown reports whether all watched Machines have been read. An API that is not served has none.
 func (c *Controller) machinesKnown() bool {
 	wanted := c.machines.Wanted(machineOwner)
 	for _, kind := range machineKinds {
@@ -131,7 +131,8 @@ func (c *Controller) machinesKnown() bool {
 	return true
 }
 
-// keptContent is where optional kinds, by kind and group, have what a decision reads.
+// keptContent are the paths of the fields that decisions read, for optional kinds by kind
+// and group.
 var keptContent = map[schema.GroupKind][]string{
 	remediation.ClusterVersionKind.GroupKind(): {"status", "conditions"},
 	featureGateKind.GroupKind():                {"status", "featureGates"},
@@ -139,8 +140,8 @@ var keptContent = map[schema.GroupKind][]string{
 	clusterAPIHealthCheckKind.GroupKind():      {"status", "targets"},
 }
 
-// parseMachineKind keeps of a Machine what is read of it, and of the other kinds their identity,
-// annotations and keptContent.
+// parseMachineKind keeps the fields of a Machine that decisions read, and the identity, annotations
+// and keptContent of the other kinds.
 func parseMachineKind(u *unstructured.Unstructured) runtime.Object {
 	path, other := keptContent[u.GroupVersionKind().GroupKind()]
 	if !other {
@@ -153,8 +154,9 @@ func parseMachineKind(u *unstructured.Unstructured) runtime.Object {
 	return trimmed
 }
 
-// The indexes of the caches of Machines: by the Node that they name, or what stands for it, and of CRs: by the
-// MachineHealthChecks that own them, by the name by which these count, and by the control plane label.
+// The index of the caches of Machines: by the Node that they name, or the name that stands for it. The indexes of
+// the caches of CRs: by the MachineHealthChecks that own them, by the name under which they count, and by the
+// control plane label.
 const (
 	machinesByNode      = "node"
 	crsByOwner          = "owner"
@@ -230,8 +232,8 @@ func clusterOf(node *corev1.Node) cache.ObjectName {
 	return cache.NewObjectName(namespace, name)
 }
 
-// leaseIndexers index leases by the MachineHealthCheck that holds them, and those that count rounds by the uid of
-// their owner.
+// leaseIndexers index leases by the MachineHealthCheck that holds them, and back-off leases by the uid of their
+// owner.
 var leaseIndexers = cache.Indexers{
 	leasesOfRounds: func(obj any) ([]string, error) {
 		if lease, ok := obj.(*coordinationv1.Lease); ok {
@@ -271,9 +273,9 @@ func (e *unreadError) Error() string {
 // Unwrap returns the cause.
 func (e *unreadError) Unwrap() error { return e.cause }
 
-// readable returns why what decisions about the Machines of an API depend on cannot be read, nil if
-// it can. What is not served is no obstacle. Where ClusterVersions cannot be read, the cluster counts
-// as not upgrading (spec 10.2).
+// readable returns why the objects that decisions about the Machines of an API depend on cannot be read,
+// nil if they can. A kind that is not served is no obstacle. If ClusterVersions cannot be read, the
+// cluster counts as not upgrading (spec 10.2).
 func (c *Controller) readable(api string) error {
 	kinds := []schema.GroupVersionKind{machineKinds[api]}
 	if api == v1beta1.MachineAPICluster {
@@ -314,7 +316,8 @@ func (c *Controller) machinesIn(namespace, api string) ([]*machinehealth.Machine
 	return watches.Indexed[*machinehealth.Machine](indexer, cache.NamespaceIndex, namespace), nil
 }
 
-// cachedMachine returns the Machine of any kind with a name, as it was read last, nil if there is none.
+// cachedMachine returns the Machine of either API with this name, as it was read last, nil if there is
+// none.
 func (c *Controller) cachedMachine(namespace, name string) *machinehealth.Machine {
 	for _, kind := range machineKinds {
 		indexer, read := c.machines.LastCache(kind)
@@ -329,7 +332,7 @@ func (c *Controller) cachedMachine(namespace, name string) *machinehealth.Machin
 }
 
 // machinesOf returns the Machines of this cluster that name a Node, as they were read last. The name may
-// also be what stands for one without a Node.
+// also stand for a Machine without a Node.
 func (c *Controller) machinesOf(node string) (machines []*machinehealth.Machine) {
 	for _, kind := range machineKinds {
 		indexer, read := c.machines.LastCache(kind)

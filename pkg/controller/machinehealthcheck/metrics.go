@@ -65,8 +65,8 @@ func labelsOf(key cache.ObjectName) prometheus.Labels {
 	return prometheus.Labels{"name": key.Name, "namespace": key.Namespace}
 }
 
-// measure records how long a sync took, and has the counters begin with 0, so that the first increase
-// of each can be seen (spec 20.3).
+// measure records how long a sync took. It also starts the counters with 0, so that their first increase
+// is visible (spec 20.3).
 func (m *metrics) measure(key cache.ObjectName, took time.Duration) {
 	m.syncDuration.With(labelsOf(key)).Observe(took.Seconds())
 	m.deletions.With(labelsOf(key))
@@ -77,7 +77,8 @@ func (m *metrics) measure(key cache.ObjectName, took time.Duration) {
 	}
 }
 
-// countBegun counts what has begun by a sync, whether or not its status can be written: no later sync knows of it.
+// countBegun counts the remediations that a sync has begun, also if its status cannot be written: no later sync knows
+// of them.
 func (m *metrics) countBegun(key cache.ObjectName, results []machinehealth.Result) {
 	for _, result := range results {
 		if !result.Begun() {
@@ -93,8 +94,8 @@ func (m *metrics) countBegun(key cache.ObjectName, results []machinehealth.Resul
 	}
 }
 
-// countFinished counts what has ended since the history before. That has to be written first: as long as it is not, the
-// next sync finds the same end.
+// countFinished counts the remediations that have ended since the earlier history. The new history has to be written
+// first: otherwise the next sync finds the same ends again.
 func (m *metrics) countFinished(key cache.ObjectName, before, after []v1beta1.Remediation) {
 	open := map[string]bool{}
 	for i := range before {

@@ -23,7 +23,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
 
-// observeOthers finds out which other health checks are about the same Machines (spec M7.4, M4.4).
+// observeOthers finds other health checks for the same Machines (spec M7.4, M4.4).
 func (c *Controller) observeOthers(s *snapshot, now time.Time) {
 	others := c.othersOf(s)
 	for _, other := range others {
@@ -53,8 +53,8 @@ func (c *Controller) observeOthers(s *snapshot, now time.Time) {
 	}
 }
 
-// othersRead returns watches.ErrPending as long as the CRs of other MachineHealthChecks of the namespace are about
-// to be read (spec M7.4). A new process would otherwise report for a moment that they cannot be read.
+// othersRead returns watches.ErrPending until the CRs of other MachineHealthChecks of the namespace are read (spec
+// M7.4). Otherwise a new process would report for a moment that they cannot be read.
 func (c *Controller) othersRead(namespace string) error {
 	checks, _ := c.checks.MachineHealthChecks(namespace).List(labels.Everything()) // A cache in memory has no errors.
 	for _, check := range checks {
@@ -67,8 +67,8 @@ func (c *Controller) othersRead(namespace string) error {
 	return nil
 }
 
-// unreadOther returns another MachineHealthCheck of the namespace that may have CRs which this process has never
-// been able to read, empty if none has: each Machine may be one that it remediates (spec M7.4, P5).
+// unreadOther returns another MachineHealthCheck of the namespace that may have CRs which this process could never
+// read, empty if there is none. It may remediate any Machine (spec M7.4, P5).
 func (c *Controller) unreadOther(check *v1beta1.MachineHealthCheck) string {
 	checks, _ := c.checks.MachineHealthChecks(check.Namespace).List(labels.Everything()) // A cache in memory has no errors.
 	var names []string
@@ -84,7 +84,7 @@ func (c *Controller) unreadOther(check *v1beta1.MachineHealthCheck) string {
 }
 
 // hasUnread reports whether a MachineHealthCheck may have CRs that have never been read. A kind that is not
-// served has none, and one that must not be read is one by mistake, unless status lists it.
+// served has none. A kind that the controller may not read is a mistake of the user, unless status lists it.
 func (c *Controller) hasUnread(check *v1beta1.MachineHealthCheck) bool {
 	for kind := range c.remediations.Wanted(keyOf(check).String()) {
 		if _, read := c.remediations.LastCache(kind); read {
@@ -119,9 +119,9 @@ func (c *Controller) othersOf(s *snapshot) (others []*otherCheck) {
 	return others
 }
 
-// forbids reports whether another MachineHealthCheck keeps this one from remediating a target: it
-// comes first, or its threshold does not allow it. One that cannot act on the Machine at all does neither. For one
-// that only replaces Machines that terminate, no other threshold counts.
+// forbids reports whether another MachineHealthCheck keeps this one from remediating a target: it comes first, or its
+// threshold does not allow it. A MachineHealthCheck that cannot act on the Machine at all forbids nothing. If this
+// one only replaces terminating Machines, no other threshold counts.
 func (c *Controller) forbids(s *snapshot, other *otherCheck, t *machinehealth.Target, now time.Time) bool {
 	if other.criteria.Powerless(t.Machine, t.ControlPlane, c.mayUseTemplate(other)) {
 		return false
@@ -153,8 +153,8 @@ func (c *Controller) mayUseTemplate(other *otherCheck) bool {
 	return *other.template
 }
 
-// surelyUnusable reports whether an error of templateOf says that there is no template to be used. An API server that
-// answers with an error says nothing about it (P5).
+// surelyUnusable reports whether an error of templateOf says for certain that the template cannot be used. An error
+// of the API server says nothing about the template (P5).
 func surelyUnusable(err error) bool {
 	_, forbidden := errors.AsType[*watches.ForbiddenError](err)
 	return meta.IsNoMatchError(err) || apierrors.IsNotFound(err) || forbidden || errors.Is(err, errNoTemplateSpec)
@@ -175,8 +175,8 @@ func (c *Controller) worksOn(check *v1beta1.MachineHealthCheck, machine *machine
 	return slices.Contains(c.atWorkOn(machine), keyOf(check))
 }
 
-// atWorkOn returns the MachineHealthChecks that have a CR for a Machine, or go on with one that another controller
-// has left. They need not select the Machine any more, nor exist: a remediator is at work until the CR is gone.
+// atWorkOn returns the MachineHealthChecks that have a CR for a Machine, or go on with a CR that another controller
+// has left. They need not select the Machine any more, and may be gone: a remediator works until the CR is gone.
 func (c *Controller) atWorkOn(machine *machinehealth.Machine) (checks []cache.ObjectName) {
 	for _, cr := range c.cachedCRs(machine.Namespace, machine.Name) {
 		checks = append(checks, c.checksOf(cr)...)
@@ -203,7 +203,7 @@ func (c *Controller) cachedNodeState(machine *machinehealth.Machine) machineheal
 func (c *Controller) summarize(other *otherCheck, now time.Time) *machinehealth.Summary {
 	machines, err := c.machinesIn(other.check.Namespace, other.criteria.API)
 	if err != nil {
-		// What is not known allows nothing.
+		// Unknown targets allow nothing.
 		return &machinehealth.Summary{Expected: 1}
 	}
 	var verdicts []machinehealth.Verdict
@@ -251,8 +251,8 @@ func (c *Controller) clusterUpgrading() bool {
 	return remediation.Progressing(c.objectsIn(remediation.ClusterVersionKind, ""))
 }
 
-// objectsIn returns the objects of an optional kind in a namespace, as they were read last; none if
-// it is not served.
+// objectsIn returns the objects of an optional kind in a namespace, as they were read last. It returns
+// none if the kind is not served.
 func (c *Controller) objectsIn(kind schema.GroupVersionKind, namespace string) []*unstructured.Unstructured {
 	indexer, read := c.machines.LastCache(kind)
 	if !read {

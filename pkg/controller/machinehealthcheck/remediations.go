@@ -25,10 +25,10 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
 
-// wantKinds has the template of a MachineHealthCheck watched, and its kind of CRs. Kinds of CRs that
-// it wanted before, here or in another process, stay for as long as there are some, also when it is gone.
-// It returns the kinds of CRs. A handler and a worker may call it at the same time, for one that was deleted
-// and created again: both go by what the cache has, so the last one goes by the latest.
+// wantKinds has the template of a MachineHealthCheck watched, and its kind of CRs. Kinds of CRs that it wanted
+// before, here or in another process, stay while they have CRs, also when it is gone. It returns the kinds of
+// CRs. A handler and a worker may call it at the same time for a MachineHealthCheck that was deleted and
+// created again. Each call reads the cache, so the last one has the latest state.
 func (c *Controller) wantKinds(key cache.ObjectName) map[schema.GroupKind][]types.NamespacedName {
 	c.wantsMu.Lock()
 	defer c.wantsMu.Unlock()
@@ -39,8 +39,8 @@ func (c *Controller) wantKinds(key cache.ObjectName) map[schema.GroupKind][]type
 	return crs
 }
 
-// neededKinds returns the kinds that a MachineHealthCheck needs, none if it is gone: that of its template,
-// with the template, and those of its CRs, including those that only status still names.
+// neededKinds returns the kinds that a MachineHealthCheck needs, none if it is gone: the kind of its
+// template, with the template, and the kinds of its CRs, including those that only status still names.
 func (c *Controller) neededKinds(key cache.ObjectName) (templates map[schema.GroupVersionKind][]types.NamespacedName, crs map[schema.GroupKind][]types.NamespacedName) {
 	templates, crs = map[schema.GroupVersionKind][]types.NamespacedName{}, map[schema.GroupKind][]types.NamespacedName{}
 	check, err := c.checks.MachineHealthChecks(key.Namespace).Get(key.Name)
@@ -52,7 +52,7 @@ func (c *Controller) neededKinds(key cache.ObjectName) (templates map[schema.Gro
 		if criteria.Problem == "" {
 			templates[kind] = []types.NamespacedName{{Namespace: check.Namespace, Name: criteria.Template.Name}}
 		}
-		// An invalid spec ends no remediation: what has begun before is to be known (spec M3.4).
+		// An invalid spec ends no remediation, so running ones have to be known (spec M3.4).
 		if of := remediationKind(kind); of.Version != "" && of.Kind != "" && of.Kind != kind.Kind {
 			crs[of.GroupKind()] = nil
 		}
@@ -93,7 +93,7 @@ func remediationKind(template schema.GroupVersionKind) schema.GroupVersionKind {
 	return template.GroupVersion().WithKind(strings.TrimSuffix(template.Kind, v1alpha1.TemplateKindSuffix))
 }
 
-// observeTemplate finds the template, or why it cannot be used (spec M12.1).
+// observeTemplate finds the template, or the reason why it cannot be used (spec M12.1).
 func (c *Controller) observeTemplate(s *snapshot) error {
 	criteria := s.policy.Criteria
 	if criteria.Strategy != machinehealth.Template || criteria.Problem != "" {
@@ -113,8 +113,8 @@ func (c *Controller) observeTemplate(s *snapshot) error {
 
 var errNoTemplateSpec = errors.New("it has no spec.template.spec")
 
-// templateOf returns the template of a MachineHealthCheck, nil if its spec has none, or the error for which it cannot
-// be used.
+// templateOf returns the template of a MachineHealthCheck, nil if its spec has none. The error says why it cannot be
+// used.
 func (c *Controller) templateOf(check *v1beta1.MachineHealthCheck, criteria *machinehealth.Criteria) (*object.Template, error) {
 	if criteria.Strategy != machinehealth.Template || criteria.Problem != "" {
 		return nil, nil //nolint:nilnil // nil is the answer
@@ -141,7 +141,7 @@ func (c *Controller) templateOf(check *v1beta1.MachineHealthCheck, criteria *mac
 // machineCRs are the CRs with the name of a Machine.
 type machineCRs struct {
 	own []*object.CR
-	// foreign is one of another owner, of the kind that is needed.
+	// foreign is a CR of another owner, of the needed kind.
 	foreign *object.CR
 }
 
@@ -162,7 +162,7 @@ func (c *Controller) observeCRs(s *snapshot) (map[string]machineCRs, error) {
 			continue
 		case err != nil:
 			s.incomplete = true
-			if lists(s.check, kind) { // What has never been readable is not: it may be a kind by mistake.
+			if lists(s.check, kind) { // A kind that was never readable does not count: it may be a mistake of the user.
 				s.kinds = append(s.kinds, s.versioned(kind, ""))
 			}
 			continue
@@ -191,8 +191,9 @@ func (c *Controller) observeCRs(s *snapshot) (map[string]machineCRs, error) {
 	return crs, nil
 }
 
-// adopterOf returns the name of the MachineHealthCheck that goes on with a CR which another controller has left
-// for a Machine (nil if there is none), empty if none does, or the CR is no such one (spec M12.4).
+// adopterOf returns the name of the MachineHealthCheck that goes on with a CR that another controller has left for
+// a Machine (nil if it is gone). It is empty if none does, or if the CR was not left by another controller (spec
+// M12.4).
 func (c *Controller) adopterOf(cr *object.CR, machine *machinehealth.Machine) string {
 	if machine == nil || !cr.LeftForMachine(targetOf(machine)) {
 		return ""
@@ -220,8 +221,8 @@ func kindOf(listed v1beta1.RemediationKind) schema.GroupKind {
 	return schema.FromAPIVersionAndKind(listed.APIVersion, listed.Kind).GroupKind()
 }
 
-// versioned returns a kind of CRs with the version that status shows: that in which they are made, or were
-// made according to status, or the one in which they are read.
+// versioned returns a kind of CRs with the version that status shows: the version in which the controller
+// creates them, or has created them by status, or the version in which it reads them.
 func (s *snapshot) versioned(kind schema.GroupKind, read string) schema.GroupVersionKind {
 	if s.policy.Criteria.Template != nil {
 		if made := remediationKind(s.policy.Criteria.Template.GroupVersionKind()); made.GroupKind() == kind {

@@ -25,13 +25,13 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/execute"
 )
 
-// report writes the status, and then reports what has changed by events, metrics and logs. It
-// returns the instant at which to look again.
+// report writes the status, and then reports the changes by events, metrics and logs. It returns
+// the instant at which to look again.
 func (c *Controller) report(ctx context.Context, s *snapshot, results []machinehealth.Result, now time.Time) (time.Time, error) {
 	before := s.state.entries
 	entries := s.policy.NewEntries(results, before, now)
 	remediations, recheck := c.history(s, results, entries, now)
-	s.state.history, s.state.machines = remediations, s.machines // Whatever becomes of the write: it says what was done.
+	s.state.history, s.state.machines = remediations, s.machines // Also if the write fails: it reports what was done.
 	recheck = health.Earliest(recheck, c.setDeletions(keyOf(s.check), remediations, s.machines, now))
 	c.events.record(s.check, s.policy.Requests(results))
 	c.metrics.countBegun(keyOf(s.check), results)
@@ -59,7 +59,8 @@ func (c *Controller) report(ctx context.Context, s *snapshot, results []machineh
 	return health.Earliest(recheck, s.next(results, now)), nil
 }
 
-// reportUnavailable shows why nothing is known of the Machines (spec M7.5). What was begun goes on, and the rest of the status stays as it was.
+// reportUnavailable shows why nothing is known of the Machines (spec M7.5). Running remediations go on, and the rest
+// of the status stays as it was.
 func (c *Controller) reportUnavailable(ctx context.Context, check *v1beta1.MachineHealthCheck, unavailable *machinehealth.Unavailable, now time.Time) error {
 	if _, err := c.writeStatus(ctx, check, unavailable.Amend(&machinehealth.StatusInput{Check: check, Now: now})); err != nil {
 		return err
@@ -71,8 +72,8 @@ func (c *Controller) reportUnavailable(ctx context.Context, check *v1beta1.Machi
 	return nil
 }
 
-// wakeOverlaps has the MachineHealthChecks synced that share Machines, when the threshold begins or ends
-// to allow remediations: it counts for them, too (spec M7.4).
+// wakeOverlaps has the MachineHealthChecks that share Machines synced when the threshold begins or ceases
+// to allow remediations. It counts for them, too (spec M7.4).
 func (c *Controller) wakeOverlaps(s *snapshot) {
 	allowed := s.policy.Summary.Allowed()
 	if before := s.state.allowed; before == nil || *before != allowed {
@@ -83,8 +84,8 @@ func (c *Controller) wakeOverlaps(s *snapshot) {
 	s.state.allowed = &allowed
 }
 
-// history returns the remediations as they are with these results, and the next instant at which time
-// alone changes one.
+// history returns the remediations after these results, and the next instant at which time alone changes
+// one of them.
 func (c *Controller) history(s *snapshot, results []machinehealth.Result, entries machinehealth.Entries, now time.Time) ([]v1beta1.Remediation, time.Time) {
 	history := machinehealth.History{
 		Before: s.state.history, Results: results, Entries: entries, Machines: s.machines,
@@ -94,11 +95,10 @@ func (c *Controller) history(s *snapshot, results []machinehealth.Result, entrie
 	return history.Update()
 }
 
-// announce writes the history before Machines are deleted: if the process dies before it can report
-// that, only status shows what has become of them (spec P8). Later deletions of the same sync need no
-// further write, and where the served CRD has no history there is none to lose. Control plane Machines
-// are announced one by one, once they have the slot: one that waits for it is about to be deleted only
-// then, and to announce that again and again would be a write each time (spec P3).
+// announce writes the history before Machines are deleted. If the process dies before it can report the
+// deletions, only status shows them (spec P8). Later deletions of the same sync need no further write. A
+// served CRD without the history has none to lose. Control plane Machines are announced one by one once
+// they have the slot, because every announcement of a waiting Machine would be a write (spec P3).
 func (c *Controller) announce(ctx context.Context, s *snapshot, plans []machinehealth.Plan, controlPlane *machinehealth.Plan) error {
 	results, deletes := make([]machinehealth.Result, 0, len(plans)), false
 	for i := range plans {
@@ -127,7 +127,7 @@ func (c *Controller) announce(ctx context.Context, s *snapshot, plans []machineh
 	return nil
 }
 
-// ownCRs returns the CRs that there are, or were created just now.
+// ownCRs returns the CRs that exist or were just created.
 func ownCRs(results []machinehealth.Result) sets.Set[types.UID] {
 	own := sets.New[types.UID]()
 	for _, result := range results {
@@ -141,8 +141,8 @@ func ownCRs(results []machinehealth.Result) sets.Set[types.UID] {
 	return own
 }
 
-// next returns the next instant at which time alone changes a verdict or a plan, or calls for another
-// attempt. That is now, if plans were left to the next batch.
+// next returns the next instant at which time alone changes a verdict or a plan, or at which another
+// attempt is due. It is now if plans were left to the next batch.
 func (s *snapshot) next(results []machinehealth.Result, now time.Time) time.Time {
 	next := health.Earliest(s.recheck, s.policy.Summary.Recheck)
 	names := sets.New[string]()
@@ -160,29 +160,28 @@ func (s *snapshot) next(results []machinehealth.Result, now time.Time) time.Time
 	return health.Earliest(next, s.state.attempts.Recheck(names, now))
 }
 
-// lostRaceRetry is how long a sync waits before it is repeated because a live read has shown what a
-// cache does not show yet.
+// lostRaceRetry is the time until the next sync when a live read has shown something that the cache
+// does not show yet.
 const lostRaceRetry = time.Second
 
-// droppedFields remembers that the served CRD does not know the status fields that are ours: they are
-// not sent again until it has changed (spec M3.2).
+// droppedFields remembers that the served CRD does not know our status fields. The controller does not
+// send them again until the CRD has changed (spec M3.2).
 type droppedFields struct{ atomic.Bool }
 
-// strip removes the fields that are ours from a status.
+// strip removes our fields from a status.
 func strip(status *v1beta1.MachineHealthCheckStatus) {
 	status.ObservedGeneration, status.IgnoredMachines, status.UnhealthyMachines = 0, nil, nil
 	status.RemediationHistory, status.RemediationKinds = nil, nil
 }
 
-// hasOurs reports whether a status has any of the fields that are ours.
+// hasOurs reports whether a status has any of our fields.
 func hasOurs(status *v1beta1.MachineHealthCheckStatus) bool {
 	return status.ObservedGeneration != 0 || status.IgnoredMachines != nil || len(status.UnhealthyMachines) > 0 ||
 		len(status.RemediationHistory) > 0 || len(status.RemediationKinds) > 0
 }
 
-// writeStatus replaces the status as a whole, unless it is the one that the MachineHealthCheck has,
-// bound to the resourceVersion from which it was computed. It returns the MachineHealthCheck as it is
-// then.
+// writeStatus replaces the whole status, unless it is unchanged. The write is bound to the
+// resourceVersion that it was computed from. It returns the MachineHealthCheck after the write.
 func (c *Controller) writeStatus(ctx context.Context, check *v1beta1.MachineHealthCheck, status v1beta1.MachineHealthCheckStatus) (*v1beta1.MachineHealthCheck, error) {
 	if c.dropped.Load() {
 		strip(&status)
@@ -221,7 +220,7 @@ func logDecisions(ctx context.Context, before, after machinehealth.Entries) {
 	}
 }
 
-// logEvents logs what is worth an event, so that the log alone tells the story.
+// logEvents logs the events, so that the log is complete without them.
 func logEvents(ctx context.Context, changes []machinehealth.Event) {
 	for i := range changes {
 		machine := ""
@@ -237,8 +236,8 @@ type eventReporter struct {
 	recorder events.EventRecorder
 }
 
-// record records events of a MachineHealthCheck, on the object that each is about. The references
-// carry no resourceVersion: with one, repetitions would not be seen as such.
+// record records events of a MachineHealthCheck, each on its object. The references carry no
+// resourceVersion: with one, repetitions would count as different events.
 func (r eventReporter) record(check *v1beta1.MachineHealthCheck, all []machinehealth.Event) {
 	onCheck := &corev1.ObjectReference{
 		APIVersion: v1beta1.SchemeGroupVersion.String(), Kind: v1beta1.Kind, Namespace: check.Namespace, Name: check.Name, UID: check.UID,

@@ -13,11 +13,12 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/machinehealth"
 )
 
-// roundsInterval is the time between two looks for leases whose rounds are over. They end by time alone, so no event
-// says so, and no MachineHealthCheck need select a Machine of their owner any more (spec M14.4).
+// roundsInterval is the time between two looks for leases whose rounds are over. Rounds end by time alone, without an
+// event, and perhaps no MachineHealthCheck selects a Machine of their owner any more (spec M14.4).
 const roundsInterval = time.Second
 
-// endRounds deletes the back-off leases whose rounds are long ago. A failure is repeated by the next look.
+// endRounds deletes the back-off leases whose rounds are long ago. After a failure, the next look tries
+// again.
 func (c *Controller) endRounds(ctx context.Context) {
 	if c.DryRun || !c.Active() {
 		return

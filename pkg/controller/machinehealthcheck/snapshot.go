@@ -34,32 +34,32 @@ type snapshot struct {
 	// written is the MachineHealthCheck as the sync has written it last.
 	written *v1beta1.MachineHealthCheck
 	state   *checkState
-	// machines are all Machines of the API in the namespace, by name, and selected those of them that
-	// are targets. Of these, the healthy ones about which there is nothing to decide are not in targets.
+	// machines are all Machines of the API in the namespace, by name. selected are the Machines that are
+	// targets. Healthy ones without anything to decide are not in targets.
 	machines map[string]*machinehealth.Machine
 	selected []*machinehealth.Machine
 	targets  []machinehealth.Target
 	// requested are the objects whose deletion was requested by earlier syncs.
 	requested map[types.UID]bool
 	policy    machinehealth.Policy
-	// kinds are the kinds of the CRs that there may be, and incomplete means that those of one cannot be read.
+	// kinds are the kinds that may have CRs. incomplete means that one of these kinds cannot be read.
 	kinds      []schema.GroupVersionKind
 	incomplete bool
 	// overlaps are the other MachineHealthChecks that select the same Machines.
 	overlaps []string
-	// budgetRevision is that of the RemediationBudgets by which candidates were admitted.
+	// budgetRevision is the revision of the RemediationBudgets that admitted the candidates.
 	budgetRevision int64
-	// heldLeases are leases that are held for Nodes of no target.
+	// heldLeases are leases for Nodes that no target names.
 	heldLeases []*coordinationv1.Lease
 	// finishedRounds are leases of owners that begin anew.
 	finishedRounds []*coordinationv1.Lease
-	// recheck is the next instant at which what was observed is to be observed again.
+	// recheck is the instant of the next observation.
 	recheck time.Time
 }
 
-// snapshot observes a MachineHealthCheck at the instant now. The error is watches.ErrPending if
-// something that the decision depends on has not been read yet, and a *watches.ForbiddenError if it
-// may not be read.
+// snapshot observes a MachineHealthCheck at the instant now. The error is watches.ErrPending if the
+// decision depends on something that has not been read yet, and a *watches.ForbiddenError if the
+// controller may not read it.
 func (c *Controller) snapshot(ctx context.Context, check *v1beta1.MachineHealthCheck, now time.Time) (*snapshot, error) {
 	if err := c.Budgets.Ready(); err != nil {
 		return nil, err
@@ -98,8 +98,8 @@ func (c *Controller) snapshot(ctx context.Context, check *v1beta1.MachineHealthC
 	return s, nil
 }
 
-// caughtUp returns the MachineHealthCheck that the cache has once all caches show what was written
-// for it, nil if there is none. The error is a *staleness.Error until then, for a limited time.
+// caughtUp returns the MachineHealthCheck of the cache, nil if there is none. Until all caches show
+// the writes for it, the error is a *staleness.Error, for a limited time.
 func (c *Controller) caughtUp(key cache.ObjectName) (*v1beta1.MachineHealthCheck, error) {
 	if err := c.Freshness.Check(watches.NodeCache, watches.LeaseCache, watches.MachineHealthCheckCache); err != nil {
 		return nil, fmt.Errorf("reading what decisions depend on: %w", err) // When it is over, all are synced.
@@ -125,8 +125,8 @@ func ownerOf(check *v1beta1.MachineHealthCheck) object.Owner {
 // clockUntrusted reports whether nothing may begin by the clock.
 func (c *Controller) clockUntrusted() bool { return c.ClockTrusted != nil && !c.ClockTrusted() }
 
-// maxLiveReads is how many Nodes a sync looks for live that the cache does not have, and
-// liveReadTimeout how long it waits for each answer: none must hold a worker for ever.
+// maxLiveReads is how many Nodes missing in the cache a sync reads live. liveReadTimeout is
+// how long it waits for each answer, so that no read blocks a worker for ever.
 const (
 	maxLiveReads    = 64
 	liveReadTimeout = 5 * time.Second
@@ -135,12 +135,12 @@ const (
 // liveReads are the reads of one sync.
 type liveReads struct {
 	left int
-	// failed means that one got no answer.
+	// failed means that a read got no answer.
 	failed bool
 }
 
-// observeNode returns the Node of a Machine, nil if there is none, and what is known about that. A
-// Node that the cache does not have is looked for live: the cache may lag behind.
+// observeNode returns the Node of a Machine, nil if there is none, and its state. It reads a Node
+// live if the cache does not have it, because the cache may lag behind.
 func (c *Controller) observeNode(ctx context.Context, machine *machinehealth.Machine, reads *liveReads) (*corev1.Node, machinehealth.NodeState) {
 	if node := c.node(machine.Node); node != nil {
 		return node, machinehealth.NodeExists
@@ -161,7 +161,7 @@ func (c *Controller) observeNode(ctx context.Context, machine *machinehealth.Mac
 		c.nodeMissing(machine.Node, nil)
 		return nil, machinehealth.NodeMissing
 	}
-	reads.failed = true // Or found, and the watch is about to bring it.
+	reads.failed = true // Or the read has found it, and the watch will report it.
 	if errors.Is(err, context.DeadlineExceeded) {
 		reads.left = 0 // The others would not be answered either.
 	}
@@ -181,15 +181,15 @@ func (c *Controller) nodeMissing(name string, before *corev1.Node) {
 	c.forgetMissing(name)
 }
 
-// forgetMissing forgets that a Node is missing if no Machine names it any more: nothing else would, if it never comes back.
+// forgetMissing forgets a missing Node that no Machine names any more: it may never come back.
 func (c *Controller) forgetMissing(name string) {
 	if name != "" && c.missing.has(name) && len(c.machinesOf(name)) == 0 {
 		c.missing.remove(name)
 	}
 }
 
-// missingNodes are Nodes that a live read did not find, that the watch has not brought since, and that a Machine names.
-// The zero value is ready to use, from any goroutine.
+// missingNodes are Nodes that a Machine names, that a live read did not find, and that the watch has not reported
+// since. The zero value is ready to use, from any goroutine.
 type missingNodes struct {
 	mu    sync.Mutex
 	names sets.Set[string]
@@ -247,8 +247,8 @@ func (s *snapshot) finishRounds(now time.Time) {
 	}
 }
 
-// observeHeldLeases finds the leases that are held for Nodes of no target. Where CRs cannot be read, there may
-// be one for each (spec P5).
+// observeHeldLeases finds the leases for Nodes that no target names. If CRs cannot be read, each of these Nodes
+// may have one (spec P5).
 func (c *Controller) observeHeldLeases(s *snapshot) {
 	if s.incomplete {
 		return

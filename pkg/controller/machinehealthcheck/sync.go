@@ -186,11 +186,12 @@ func logPlan(ctx context.Context, plan *machinehealth.Plan) {
 		"reason", plan.Reason, "actions", remediation.ActionNames(plan.Actions), "until", plan.Until)
 }
 
-// slotRecheck is how often a control plane Machine that waits for the slot is looked at again: what
-// frees it may be of any kind.
+// slotRecheck is how often a control plane Machine that waits for the slot is looked at again: an
+// object of any kind may free the slot.
 const slotRecheck = time.Second
 
-// limit withholds the remediation of control plane Machines that the caches show to be impossible.
+// limit withholds the remediation of control plane Machines for which the caches show that the slot
+// is taken.
 func (c *Controller) limit(s *snapshot, plans []machinehealth.Plan, now time.Time) {
 	for i := range plans {
 		plan := &plans[i]

@@ -38,7 +38,7 @@ func (c *Controller) observeTargets(ctx context.Context, s *snapshot, machines [
 	s.selected = make([]*machinehealth.Machine, 0, len(machines))
 	verdicts := make([]machinehealth.Verdict, 0, len(machines))
 	s.state.pruneRequests(s.machines, crs)
-	s.requested = maps.Clone(s.state.deletionRequested) // What follows adds to those of the state.
+	s.requested = maps.Clone(s.state.deletionRequested) // Cloned: this sync adds to it.
 	for _, machine := range machines {
 		selected := s.policy.Criteria.Selects(machine)
 		if selected && !c.ofThisCluster(machine) {
@@ -71,9 +71,9 @@ func (c *Controller) observeTargets(ctx context.Context, s *snapshot, machines [
 
 // observedLeases are the leases on which the plan for a healthy Machine depends.
 type observedLeases struct {
-	// held are those of Nodes that the MachineHealthCheck holds, by name.
+	// held are the leases of Nodes that the MachineHealthCheck holds, by name.
 	held sets.Set[string]
-	// rounds are those that count rounds, by owner.
+	// rounds are the back-off leases, by owner.
 	rounds map[types.UID]*coordinationv1.Lease
 }
 
@@ -148,7 +148,8 @@ func (s *snapshot) hasDeleted(t *machinehealth.Target) bool {
 	})
 }
 
-// evidenceOf returns what Machines are judged by that name this Node, which is nil if there is none.
+// evidenceOf returns the evidence for Machines that name this Node. The Node is nil if it does not
+// exist.
 func (c *Controller) evidenceOf(node *corev1.Node) health.Evidence {
 	return health.EvidenceOf(node, c.Sightings.Of(node))
 }
@@ -159,15 +160,16 @@ func (c *Controller) healthy(s *snapshot, name string) bool {
 	if found {
 		return !s.targets[i].Unselected && s.targets[i].Verdict.State == machinehealth.Healthy
 	}
-	machine := s.machines[name] // One that is selected and not in targets is quiet.
+	machine := s.machines[name] // A selected Machine that is not in targets has nothing to decide.
 	return machine != nil && s.policy.Criteria.Selects(machine) && c.ofThisCluster(machine)
 }
 
 // excluded reports whether a Node carries the label that exempts it (spec 15).
 func excluded(node *corev1.Node) bool { return node.Labels[v1alpha1.LabelExclude] == "true" }
 
-// holdsFor reports whether holder holds the lease of the Node of a Machine whose remediation has not
-// ended: it is kept until then, whichever MachineHealthCheck selects the Machine meanwhile (spec M10.3, M15.2).
+// holdsFor reports whether holder holds the lease of the Node of a Machine whose remediation has not ended. It
+// keeps the lease until then, also if another MachineHealthCheck selects the Machine in the meantime (spec M10.3,
+// M15.2).
 func (c *Controller) holdsFor(holder string, machine *machinehealth.Machine) bool {
 	if machine.Node == "" || !isRemediating(machine) {
 		return false

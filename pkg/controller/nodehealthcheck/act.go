@@ -21,10 +21,9 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/slot"
 )
 
-// act carries out one batch of plans where nothing begins, then one batch of the others (spec 8.4),
-// beside which the few control plane nodes are tried one after the other. It returns what became of
-// each in the same order. The failure of one node leaves the others alone, and so does one for which a
-// request is not answered.
+// act carries out one batch of plans that begin nothing, then one batch of the others (spec 8.4). Beside
+// the second batch it tries the few control plane nodes one after the other. It returns the outcomes in
+// the same order. A failure for one node, or a request without an answer, does not affect the others.
 func (c *Controller) act(ctx context.Context, s *snapshot, e *evaluation.Result, plans []remediation.NodePlan) []remediation.NodeResult {
 	results, late := make([]remediation.NodeResult, len(plans)), c.actingOf(s).Late()
 	var ending, beginning []remediation.NodeResult
@@ -113,7 +112,7 @@ func (c *Controller) newActor(s *snapshot, policy *remediation.Policy) *actor {
 	}}
 }
 
-// carryOut carries out a plan, unless it was made by a spec that is no longer the present one.
+// carryOut carries out a plan, unless the spec has changed since it was made.
 func (a *actor) carryOut(ctx context.Context, plan *remediation.NodePlan) remediation.Outcome {
 	if a.outdated(a.snapshot) {
 		return remediation.Outcome{Result: remediation.Deferred}
@@ -121,9 +120,9 @@ func (a *actor) carryOut(ctx context.Context, plan *remediation.NodePlan) remedi
 	return a.executor.Execute(ctx, a.policy.Owner, plan)
 }
 
-// carryOutControlPlane carries out the plan of a control plane node, which keeps all other control plane
-// nodes from beginning until the outcome of its creation is known. Without the slot it carries out what is
-// left of the plan. It returns the plan that was carried out.
+// carryOutControlPlane carries out the plan of a control plane node. Until the outcome of the creation is
+// known, no other control plane node begins. Without the slot it carries out the rest of the plan. It returns
+// the plan that was carried out.
 func (a *actor) carryOutControlPlane(ctx context.Context, plan *remediation.NodePlan) remediation.NodeResult {
 	if a.outdated(a.snapshot) {
 		return remediation.NodeResult{Plan: plan, Outcome: &remediation.Outcome{Result: remediation.Deferred}}
@@ -155,9 +154,8 @@ func takesSlot(plan *remediation.NodePlan) bool {
 	return plan.Candidate && plan.Node.ControlPlane && plan.Creates()
 }
 
-// locate returns where CRs of a kind are served. A missing permission, or the doubt
-// about one, does not keep the controller from what is still permitted: it ends what
-// runs (spec 6.7).
+// locate returns where CRs of a kind are served. A missing or uncertain permission does
+// not keep the controller from ending running remediations (spec 6.7).
 func (c *Controller) locate(gvk schema.GroupVersionKind) (*meta.RESTMapping, error) {
 	mapping, err := c.remediations.MappingIn(gvk.GroupKind(), gvk.Version)
 	if mapping != nil {
@@ -166,8 +164,8 @@ func (c *Controller) locate(gvk schema.GroupVersionKind) (*meta.RESTMapping, err
 	return nil, err
 }
 
-// nameAsRead names a CR that was created in another version as its cache will show it (spec 6.8): otherwise status
-// would be written once more.
+// nameAsRead names a CR in the version that its cache will show, also if it was created in another one (spec 6.8).
+// Otherwise status would be written once more.
 func (c *Controller) nameAsRead(cr *object.CR) {
 	if mapping, _ := c.remediations.Mapping(cr.GroupVersionKind().GroupKind()); mapping != nil {
 		cr.APIVersion = mapping.GroupVersionKind.GroupVersion().String()
@@ -197,8 +195,8 @@ func (c *Controller) rememberOutcomes(ctx context.Context, s *snapshot, results 
 			state.attempts.Failed(keyOf(node), outcome, now)
 			failures.add(ctx, node.Name, outcome.Err)
 			if apierrors.IsForbidden(outcome.Err) {
-				// A missing permission is a matter of the whole kind, a quota or a
-				// webhook is not. The review of the permissions says which it was.
+				// A missing permission concerns the whole kind. A quota or a webhook does not. The review
+				// of the permissions tells which it was.
 				c.recheckKinds(result.Plan)
 			}
 		case outcome.Result == remediation.Recovered: // Until the cache shows it, the same would be done again.
@@ -211,8 +209,8 @@ func (c *Controller) rememberOutcomes(ctx context.Context, s *snapshot, results 
 	c.keepCreated(s.nhc.Name, results)
 }
 
-// failures are those of the nodes in one sync. Thousands may fail for one cause, such as
-// a quota, which is one error.
+// failures are the failures of nodes in one sync. Thousands may fail for one cause, such as
+// a quota. They make one error.
 type failures struct {
 	nodes int
 	// first is the failure of the first node by name.
@@ -233,7 +231,7 @@ func (f *failures) log(ctx context.Context) {
 	}
 }
 
-// recheckKinds has the kinds that a plan writes looked at again.
+// recheckKinds has the kinds that a plan writes probed again.
 func (c *Controller) recheckKinds(plan *remediation.NodePlan) {
 	for kind := range kindsOf(plan) {
 		c.remediations.Recheck(kind)

@@ -12,9 +12,9 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 )
 
-// attemptKey tells attempts of different nature apart: what failed for an unhealthy
-// node says nothing about what is due now that it is healthy, and what failed about its
-// CRs nothing about what is due now that there are more or fewer of them (spec P12, 21.3).
+// attemptKey tells attempts of different kinds apart. A failure for an unhealthy node says
+// nothing about the writes that are due once it is healthy, and a failure about its CRs says
+// nothing once there are more or fewer of them (spec P12, 21.3).
 type attemptKey struct {
 	node    string
 	state   health.State

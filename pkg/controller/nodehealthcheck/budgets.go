@@ -22,15 +22,15 @@ import (
 // askerOf returns a NodeHealthCheck as RemediationBudgets know it.
 func askerOf(nhc string) budget.Asker { return budget.Asker{Kind: v1alpha1.Kind, Name: nhc} }
 
-// askBudgets withholds the first CR of the candidates that a RemediationBudget refuses (spec B1). It
-// returns the nodes of the others that begin: they have a reservation until endReservations.
+// askBudgets withholds the first CR of candidates that a RemediationBudget refuses (spec B1). It
+// returns the nodes of the other candidates. They have a reservation until endReservations.
 func (c *Controller) askBudgets(s *snapshot, policy *remediation.Policy, plans []remediation.NodePlan, now time.Time) (reserved []string) {
 	refusals, revision := c.budgets.Admit(askerOf(s.nhc.Name), evaluation.Candidates(plans))
 	s.budgetRevision = revision
 	return evaluation.Refuse(policy, plans, refusals, now)
 }
 
-// endReservations says what became of the nodes that were admitted.
+// endReservations tells the budgets the outcomes of the admitted nodes.
 func (c *Controller) endReservations(s *snapshot, reserved []string, results []remediation.NodeResult) {
 	if len(reserved) == 0 {
 		return

@@ -66,8 +66,8 @@ type Config struct {
 	Freshness *watches.Freshness
 	Recorder  events.EventRecorder
 	Clock     clock.PassiveClock
-	// ClockTrusted reports whether remediations may begin by Clock. Nil means always. Who
-	// changes the answer, or Clock, calls SyncAll.
+	// ClockTrusted reports whether remediations may begin by Clock. Nil means always. The
+	// caller calls SyncAll when the answer, or Clock, has changed.
 	ClockTrusted func() bool
 	// DryRun makes the mode of all NodeHealthChecks DryRun.
 	DryRun bool
@@ -119,7 +119,8 @@ type Controller struct {
 	slot        slot.Reservation
 	refusals    slot.Refusals
 	keptKindsMu sync.Mutex // See keepKinds.
-	// searching means that the kinds are still to be discovered that may have CRs of former templates.
+	// searching means that the controller has not yet discovered the kinds that may have CRs of former
+	// templates.
 	searching atomic.Bool
 	crds      cache.SharedIndexInformer
 	// acting has what was begun and has not been answered yet.
@@ -131,7 +132,7 @@ type Controller struct {
 
 	waiters waiters
 	writes  staleness.Tracker
-	// lastStates has what CRs said that are gone.
+	// lastStates has the last states of CRs that are gone.
 	lastStates lastStates
 	states     nhcStates
 	metrics    *metrics
@@ -214,7 +215,7 @@ func (c *Controller) watchKinds(config Config) {
 	remediations.Changed = func(owners []string) {
 		if slices.Contains(owners, keeper) {
 			c.keepKinds()
-			c.SyncAll() // Whose CRs there are is not known.
+			c.SyncAll() // It is not known which CRs exist.
 		}
 		c.enqueue(slices.DeleteFunc(owners, func(owner string) bool { return owner == keeper }))
 		c.ControlPlaneChanged()
@@ -253,10 +254,9 @@ func (c *Controller) HasSynced() bool {
 	return true
 }
 
-// Run reconciles with this many workers. When drain is closed it finishes the
-// running syncs, writes the statuses that were put off and returns. When ctx is done, which
-// means that another process may lead, even the requests under way are broken off. It is called
-// once.
+// Run reconciles with this many workers. When drain is closed it finishes the running syncs,
+// writes the deferred statuses and returns. When ctx is done, another process may lead, so it also
+// cancels running requests. It is called once.
 func (c *Controller) Run(ctx context.Context, drain <-chan struct{}, workers int) error {
 	ctx = klog.NewContext(ctx, klog.LoggerWithName(klog.FromContext(ctx), Name))
 	c.leads.Store(true)
@@ -273,8 +273,8 @@ func (c *Controller) Run(ctx context.Context, drain <-chan struct{}, workers int
 	return nil
 }
 
-// SyncAll has all NodeHealthChecks synced again: the clock that they are judged by has
-// changed, and with it the instants that they wait for.
+// SyncAll has all NodeHealthChecks synced again, because the clock has changed, and with
+// it the instants that they wait for.
 func (c *Controller) SyncAll() {
 	c.refusals.Changed()
 	c.enqueue(c.index.Names())

@@ -26,10 +26,9 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
 
-// A CR takes the control plane slot if it carries the control plane label, or is for a control
-// plane node, whatever owns it. It keeps the slot until it is gone, also while it is being
-// deleted and when its Node is gone: a remediator may delete the Node while the host is off
-// (spec 12.2).
+// A CR of any owner takes the control plane slot if it carries the control plane label, or is for
+// a control plane node. It keeps the slot until it is gone, also while it is being deleted and
+// when its Node is gone: a remediator may delete the Node while the host is off (spec 12.2).
 func (c *Controller) keepsSlot(cr *object.CR) bool {
 	if hasKey(cr.Labels, v1alpha1.LabelControlPlane) {
 		return true
@@ -38,7 +37,8 @@ func (c *Controller) keepsSlot(cr *object.CR) bool {
 	return node != nil && isControlPlane(node)
 }
 
-// observeControlPlane adds what limits control plane nodes, if one of them is of interest.
+// observeControlPlane adds the limits of control plane nodes, if the snapshot has such a
+// node.
 func (c *Controller) observeControlPlane(s *snapshot) {
 	if !slices.ContainsFunc(s.nodes, func(node remediation.Node) bool { return node.ControlPlane && len(node.Own) == 0 }) {
 		return
@@ -85,8 +85,8 @@ func (c *Controller) controlPlaneRemediations() slot.ControlPlane {
 	return found
 }
 
-// slotKinds returns the kinds whose CRs may take the slot. It includes what a NodeHealthCheck wanted that
-// the cache does not have any more, and those of its former template: keepKinds may not have been called yet.
+// slotKinds returns the kinds whose CRs may take the slot. It includes the kinds of a NodeHealthCheck that the
+// cache does not have any more, and of its former template: keepKinds may not have been called yet.
 func (c *Controller) slotKinds(nhcs []*v1alpha1.NodeHealthCheck) sets.Set[schema.GroupKind] {
 	kinds := c.remediations.Kinds()
 	for _, nhc := range nhcs {
@@ -110,7 +110,8 @@ func (c *Controller) slotTakenInCache(indexer cache.Indexer) (nodes []string) {
 }
 
 // slotTakenInStatus returns the control plane nodes for which a NodeHealthCheck has a CR of a
-// kind that cannot be read. Of a Node that is gone it is not known what it was, so it counts.
+// kind that cannot be read. A Node that is gone may have been one of the control plane, so it
+// counts.
 func (c *Controller) slotTakenInStatus(nhc *v1alpha1.NodeHealthCheck, kind schema.GroupKind) (nodes []string) {
 	for i := range nhc.Status.UnhealthyNodes {
 		entry := &nhc.Status.UnhealthyNodes[i]
@@ -124,10 +125,9 @@ func (c *Controller) slotTakenInStatus(nhc *v1alpha1.NodeHealthCheck, kind schem
 	return nodes
 }
 
-// listOthers returns the names of what takes the slot from a node or a Machine, from a live list of
-// all CRs and of the control plane Machines: the caches of a process that has just become the leader may
-// not show what the one before has begun. Kinds that are not served or forbidden are left to
-// controlPlaneRemediations.
+// listOthers returns the names of slot holders that take the slot from a node or a Machine. It lists all
+// CRs and the control plane Machines live, because the caches of a new leader may not show what the old one
+// has begun. It leaves kinds that are not served or forbidden to controlPlaneRemediations.
 func (c *Controller) listOthers(ctx context.Context, subject slot.Member) (others []string, _ error) {
 	others, err := c.machineHealthChecks.ListControlPlaneSlotHolders(ctx, subject)
 	if err != nil {
@@ -166,10 +166,10 @@ func (c *Controller) controlPlaneNodes() []*corev1.Node {
 	return watches.Indexed[*corev1.Node](c.nodes.Indexer, nodesByRole, roleControlPlane)
 }
 
-// etcdAllows reports whether etcd can do without a control plane node (spec 12.3). It asks
-// live: a budget that was right a moment ago is not good enough. Where OpenShift's API is not
-// served, the other control plane nodes decide (spec 12.5). Without a node there is no member of
-// etcd: a Machine has none before it has joined, or its Node is gone.
+// etcdAllows reports whether etcd can do without a control plane node (spec 12.3). It reads the
+// disruption budget live, because the cached one may be out of date. Where OpenShift's API is not
+// served, the other control plane nodes decide (spec 12.5). A Machine without a Node has no member
+// of etcd.
 func (c *Controller) etcdAllows(ctx context.Context, node string) (bool, error) {
 	if node == "" {
 		return true, nil
@@ -188,8 +188,8 @@ func (c *Controller) etcdAllows(ctx context.Context, node string) (bool, error) 
 	return remediation.EtcdAllows(budgets.Items, pods.Items, node), nil
 }
 
-// etcdAllowsByNodes reports whether the other control plane nodes make a quorum (spec 12.5). A Node that
-// the cache does not have is looked for live: only one that exists may be Ready. One without the label,
+// etcdAllowsByNodes reports whether the other control plane nodes make a quorum (spec 12.5). It reads a
+// Node live if the cache does not have it: only an existing Node may be Ready. A Node without the label,
 // which a control plane Machine may name, counts as member, too.
 func (c *Controller) etcdAllowsByNodes(ctx context.Context, name string) (bool, error) {
 	node := c.nodes.Get(name)
@@ -205,16 +205,16 @@ func (c *Controller) etcdAllowsByNodes(ctx context.Context, name string) (bool, 
 	return c.makeQuorumWithout(name, node), nil
 }
 
-// QuorumWithout reports whether the other control plane nodes make a quorum without a Node, as it was
-// read live: the cache may not show yet that it is Ready again (spec 12.5). Where OpenShift's API is
-// served, disruption budgets decide, and it is always true. It may be called from any goroutine.
+// QuorumWithout reports whether the other control plane nodes make a quorum without a Node that was read
+// live: the cache may not show yet that it is Ready again (spec 12.5). Where OpenShift's API is served,
+// disruption budgets decide, and the result is always true. It may be called from any goroutine.
 func (c *Controller) QuorumWithout(live *corev1.Node) bool {
 	_, err := c.platform.Mapping(remediation.ClusterVersionKind)
 	return !meta.IsNoMatchError(err) || c.makeQuorumWithout(live.Name, live)
 }
 
-// makeQuorumWithout reports whether the other control plane nodes make a quorum, given what was seen of
-// the Node, nil for nothing.
+// makeQuorumWithout reports whether the other control plane nodes make a quorum. node is the Node as it
+// was seen, nil for an unknown one.
 func (c *Controller) makeQuorumWithout(name string, node *corev1.Node) bool {
 	members := slices.DeleteFunc(c.controlPlaneNodes(), func(member *corev1.Node) bool { return member.Name == name })
 	if node != nil {

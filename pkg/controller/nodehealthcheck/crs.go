@@ -31,7 +31,7 @@ type ownCRs struct {
 	// incomplete means that a kind could not be read: there may be CRs of it that
 	// status does not name.
 	incomplete bool
-	// lost are those of unreadable kinds whose deletion was requested.
+	// lost are the CRs of unreadable kinds whose deletion was requested.
 	lost []types.UID
 }
 
@@ -53,9 +53,9 @@ func (o *ownCRs) nodes() []string {
 	return names
 }
 
-// findCRs finds the own CRs of a NodeHealthCheck, in the order of the steps, among the kinds of
-// its templates, those that its status points to, and those that have one of its CRs. What status names and
-// cannot be read counts as existing (spec 6.8).
+// findCRs finds the own CRs of a NodeHealthCheck, in the order of the steps. It looks among the kinds of its
+// templates, the kinds that its status names, and the kinds that have one of its CRs. A CR that status names
+// and that cannot be read counts as existing (spec 6.8).
 func (c *Controller) findCRs(nhc *v1alpha1.NodeHealthCheck, state *nhcState) (*ownCRs, error) {
 	if err := c.keptKindsRead(); err != nil {
 		return nil, err
@@ -93,14 +93,15 @@ func (c *Controller) findCRs(nhc *v1alpha1.NodeHealthCheck, state *nhcState) (*o
 	return crs, nil
 }
 
-// addCached adds what a cache has.
+// addCached adds the CRs of a cache.
 func (o *ownCRs) addCached(indexer cache.Indexer, nhc string) {
 	for _, cr := range watches.Indexed[*object.CR](indexer, byOwner, nhc) {
 		o.read[cr.Node()] = append(o.read[cr.Node()], cr)
 	}
 }
 
-// addRecorded adds what status names of kinds that cannot be read, in that order.
+// addRecorded adds the CRs that status names and whose kinds cannot be read, in the order
+// of status.
 func (o *ownCRs) addRecorded(nhc *v1alpha1.NodeHealthCheck, unread map[schema.GroupKind]bool) {
 	for i := range nhc.Status.UnhealthyNodes {
 		node := &nhc.Status.UnhealthyNodes[i]
@@ -112,9 +113,9 @@ func (o *ownCRs) addRecorded(nhc *v1alpha1.NodeHealthCheck, unread map[schema.Gr
 	}
 }
 
-// addLost adds what the caches of kinds that cannot be read any more had last and status
-// does not name, for want of room or because it was not written yet. What was on its way
-// out is only there if status names it (spec 17.2).
+// addLost adds the CRs that the last caches of unreadable kinds had and that status does
+// not name, because it had no room or was not written yet. A CR that was being deleted
+// counts only if status names it (spec 17.2).
 func (o *ownCRs) addLost(nhc string, unread map[schema.GroupKind]bool, caches map[schema.GroupKind]cache.Indexer, requested map[types.UID]bool) {
 	named := sets.New[types.UID]()
 	for _, recorded := range o.unreadable {
@@ -138,14 +139,14 @@ func (o *ownCRs) addLost(nhc string, unread map[schema.GroupKind]bool, caches ma
 	}
 }
 
-// othersRemediate reports whether any NodeHealthCheck has a CR for the node, or may have one, given
-// that the one that asks has none.
+// othersRemediate reports whether any NodeHealthCheck has a CR for the node, or may have one. The
+// caller has none.
 func (c *Controller) othersRemediate(node string) bool {
 	return len(c.remediatingNode(node)) > 0 || c.namedUnread(node) || c.heldUnread(node)
 }
 
-// heldUnread reports whether the lease of a node is held by a NodeHealthCheck some of whose kinds cannot be
-// read: it may have a CR for the node that its status does not name yet, or no more (spec P5, P8).
+// heldUnread reports whether a NodeHealthCheck with unreadable kinds holds the lease of a node. It may have a
+// CR for the node that its status does not name yet, or no longer names (spec P5, P8).
 func (c *Controller) heldUnread(node string) bool {
 	lease := watches.Cached[*coordinationv1.Lease](c.leaseStore, c.leaseNamespace+"/"+object.LeaseName(node))
 	nhc, held := object.NHCOfHolder(remediation.LeaseHolder(lease))
@@ -181,7 +182,7 @@ func (c *Controller) namedUnread(node string) bool {
 	})
 }
 
-// findForeign finds the CRs of others that may stand in the way of a CR.
+// findForeign finds the CRs of others that may block a CR.
 func (c *Controller) findForeign(s *snapshot) error {
 	owner := object.OwnerOf(s.nhc)
 	for i, step := range s.templates.Steps {
@@ -207,13 +208,12 @@ func (c *Controller) findForeign(s *snapshot) error {
 	return nil
 }
 
-// foreignCRs are the CRs of one kind that may stand in the way of those that an owner makes from
-// a template.
+// foreignCRs are the CRs of one kind that may block the CRs that an owner makes from a template.
 type foreignCRs struct {
 	template *object.Template
 	// byNode are those of other owners.
 	byNode map[string][]*object.CR
-	// byName are those with a name that the owner may need for another node than theirs.
+	// byName are CRs whose name the owner may need for another node.
 	byName map[string]*object.CR
 }
 
@@ -234,13 +234,13 @@ func newForeignCRs(indexer cache.Indexer, owner object.Owner, template *object.T
 
 func (f *foreignCRs) empty() bool { return len(f.byNode) == 0 && len(f.byName) == 0 }
 
-// of returns the CRs that others have for the node, and the one that has the name that is needed.
+// of returns the CRs that others have for the node, and the CR that has the needed name.
 func (f *foreignCRs) of(node string) []*object.CR {
 	found := slices.Clone(f.byNode[node])
 	if other := f.byName[object.Name(node, f.template)]; other != nil && other.Node() != node {
 		found = append(found, other)
 	}
-	// The first one is named as what is in the way: a cache has no order.
+	// The first one is named as the blocking CR: a cache has no order.
 	slices.SortFunc(found, func(a, b *object.CR) int {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Namespace, b.Namespace))
 	})

@@ -9,8 +9,8 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/evaluation"
 )
 
-// evaluate judges a snapshot at the instant now. It completes each node of the snapshot by its
-// verdict, the constraints of all nodes and the next attempt, and depends on nothing else.
+// evaluate judges a snapshot at the instant now. It adds the verdict, the constraints of all
+// nodes and the next attempt to each node of the snapshot. It depends on nothing else.
 func evaluate(s *snapshot, now time.Time) *evaluation.Result {
 	result := evaluation.Evaluate(s.input(), now)
 	if s.state.attempts.None() {
@@ -33,7 +33,7 @@ func (s *snapshot) input() *evaluation.Input {
 	}
 }
 
-// evaluated returns what the evaluation reads of the platform.
+// evaluated returns the part of the platform that the evaluation reads.
 func (s *platformState) evaluated() evaluation.Platform {
 	return evaluation.Platform{Conflict: s.conflict, Unknown: s.unknown, MachineHealthChecks: s.machineHealthChecks, Upgrading: s.progressing}
 }

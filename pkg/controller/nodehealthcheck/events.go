@@ -19,9 +19,9 @@ type eventReporter struct {
 	recorder events.EventRecorder
 }
 
-// record records events of a NodeHealthCheck, those about a node on both. The
-// references carry no resourceVersion: with one, repetitions would not be seen as
-// such.
+// record records events of a NodeHealthCheck. Events about a node go to both objects. The
+// references carry no resourceVersion: with one, repetitions would count as different
+// events.
 func (r eventReporter) record(nhc *v1alpha1.NodeHealthCheck, all []status.Event) {
 	onNHC := &corev1.ObjectReference{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: v1alpha1.Kind, Name: nhc.Name, UID: nhc.UID}
 	for i := range all {

@@ -94,8 +94,8 @@ func (c *Controller) nhcDeleted(name string) {
 	c.enqueue([]string{name})
 }
 
-// wantRemediations replaces the kinds of CRs that a NodeHealthCheck needs. One that is no
-// longer needed may have been all that kept the control plane slot taken.
+// wantRemediations replaces the kinds of CRs that a NodeHealthCheck needs. CRs of a kind
+// that is no longer needed may have been the last ones to take the control plane slot.
 func (c *Controller) wantRemediations(nhc string, kinds map[schema.GroupKind][]types.NamespacedName) {
 	dropped := sets.KeySet(c.remediations.Wanted(nhc)).Difference(sets.KeySet(kinds)).Len() > 0
 	if dropped {
@@ -139,8 +139,8 @@ func wantedKinds(nhc *v1alpha1.NodeHealthCheck) (templates map[schema.GroupVersi
 	return templates, crs
 }
 
-// leaseChanged handles a lease that was created (old is nil) or updated: it concerns
-// who held it, who holds it, and who waits for it.
+// leaseChanged handles a lease that was created (old is nil) or updated. It concerns its
+// old holder, its new holder, and the checks that wait for it.
 func (c *Controller) leaseChanged(old, lease *coordinationv1.Lease) {
 	if old != nil && old.ResourceVersion == lease.ResourceVersion {
 		return

@@ -21,13 +21,12 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
 
-// keeper wants the kinds that no NodeHealthCheck refers to any more, as long as there is a CR that one owns, or
-// that takes the control plane slot. It is the name of no NodeHealthCheck.
+// keeper wants the kinds that no NodeHealthCheck refers to any more, as long as they have a CR that a
+// NodeHealthCheck owns, or that takes the control plane slot. No NodeHealthCheck can have this name.
 const keeper = "/kept"
 
-// keepKinds has the kinds watched that are kept. It is called before a NodeHealthCheck drops kinds, and when a
-// CR is gone. These are events of several caches, so it may be called at the same time: the last one goes by the
-// latest.
+// keepKinds has the kept kinds watched. It is called before a NodeHealthCheck drops kinds, and when a CR is gone.
+// Events of several caches may call it at the same time. The last call has the latest state.
 func (c *Controller) keepKinds() {
 	c.keptKindsMu.Lock()
 	defer c.keptKindsMu.Unlock()
@@ -48,7 +47,8 @@ func (c *Controller) keepKinds() {
 	c.remediations.Want(keeper, kept)
 }
 
-// keepCreated has the kind of a CR watched that was created while the spec ceased to refer to it, or may have been.
+// keepCreated has the kind of a CR watched if the CR was, or may have been, created while the spec ceased to refer to
+// the kind.
 func (c *Controller) keepCreated(name string, results []remediation.NodeResult) {
 	created := sets.New[schema.GroupKind]()
 	for _, result := range results {
@@ -74,8 +74,8 @@ func isForbidden(err error) bool {
 	return forbidden
 }
 
-// keptKindsRead returns ErrPending until the kinds that may have CRs of former templates have been read. One that
-// cannot be read keeps nothing waiting.
+// keptKindsRead returns ErrPending until the kinds that may have CRs of former templates have been read. It does not
+// wait for a kind that cannot be read.
 func (c *Controller) keptKindsRead() error {
 	if c.searching.Load() {
 		return watches.ErrPending
@@ -94,8 +94,8 @@ const (
 	searchTimeout  = 15 * time.Second
 )
 
-// findKinds has all kinds of CRs read once that have templates: there may be CRs that neither a spec nor a status
-// names any more, because their template was replaced (spec 6.8). Those without CRs are dropped by keepKinds.
+// findKinds has all kinds of CRs that have templates read once: they may have CRs that neither a spec nor a status
+// names any more, because their template was replaced (spec 6.8). keepKinds drops the kinds without CRs.
 func (c *Controller) findKinds(ctx context.Context) {
 	if !cache.WaitFor(ctx, "", c.crds.HasSyncedChecker()) {
 		return
@@ -126,7 +126,7 @@ func (c *Controller) findKinds(ctx context.Context) {
 	}
 }
 
-// wantKept has kinds watched besides those that are kept already.
+// wantKept has further kinds watched, besides the kept ones.
 func (c *Controller) wantKept(kinds []schema.GroupKind) {
 	c.keptKindsMu.Lock()
 	defer c.keptKindsMu.Unlock()

@@ -14,15 +14,15 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/status"
 )
 
-// maxLastStates is how many CRs of one NodeHealthCheck are remembered. It is as many as
-// status has room for, and only bounds what a standby, which reports nothing, keeps.
+// maxLastStates is how many CRs of one NodeHealthCheck are remembered: as many as status
+// has room for. It only limits a standby, which reports nothing.
 const maxLastStates = status.MaxEntries
 
 // lastStates holds the last state of every own CR, by the NodeHealthChecks that own it,
-// until a report has used that of one that is gone: a CR may succeed and be deleted
-// between two syncs, and only the history still asks what it said. A state is recorded
-// before any cache shows it, so a sync that misses a CR in the cache finds it here. The
-// zero value is ready to use, from any goroutine. A restart loses it.
+// until a report has used the state of a CR that is gone. A CR may succeed and be deleted
+// between two syncs, and the history still needs its state. A state is recorded before any
+// cache shows it, so a sync that misses a CR in the cache finds it here. The zero value is
+// ready to use, from any goroutine. A restart loses it.
 type lastStates struct {
 	mu     sync.Mutex
 	byName map[string]map[types.UID]*object.CR
@@ -51,7 +51,7 @@ func (s *lastStates) record(nhc string, cr *object.CR) {
 		s.byName[nhc] = crs
 	}
 	if _, known := crs[cr.UID]; !known && len(crs) >= maxLastStates {
-		for uid := range crs { // Any one: the history can do without.
+		for uid := range crs { // It drops any one: the history can do without it.
 			delete(crs, uid)
 			break
 		}
@@ -59,8 +59,8 @@ func (s *lastStates) record(nhc string, cr *object.CR) {
 	crs[cr.UID] = cr
 }
 
-// gone returns the CRs of a NodeHealthCheck that are not there any more. A CR that the
-// cache does not show yet may be among them.
+// gone returns the CRs of a NodeHealthCheck that are gone. They may include a CR that the
+// cache does not show yet.
 func (s *lastStates) gone(nhc string, there func(*object.CR) bool) []*object.CR {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -35,7 +35,7 @@ func logSync(ctx context.Context, s *snapshot, e *evaluation.Result, plans []rem
 	}
 }
 
-// logPlan logs what a plan for a node was made from, and what it is.
+// logPlan logs a plan for a node, and what it was made from.
 func logPlan(logger klog.Logger, plan *remediation.NodePlan) {
 	node := plan.Node
 	logger.Info("Planned", "node", node.Name, "state", node.Verdict.State.String(), "condition", conditionOf(node.Verdict), "since", timeOrNever(node.Verdict.Since),
@@ -83,7 +83,7 @@ func (r *syncResult) logDecisions(ctx context.Context) {
 	}
 }
 
-// logChecks logs what a node had to pass to get its CR.
+// logChecks logs the checks that a node had to pass to get its CR.
 func (r *syncResult) logChecks(logger klog.Logger, plan *remediation.NodePlan) {
 	if !logger.V(4).Enabled() || plan.Node.Verdict.State != health.Unhealthy || plan.Node.Constraints.NodeDeleted {
 		return

@@ -9,19 +9,19 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/slot"
 )
 
-// MachineHealthChecks is what a NodeHealthCheck has to know of the MachineHealthChecks that the
-// same process looks after (spec M13.1, M15). Its methods may be called from any goroutine.
+// MachineHealthChecks is what a NodeHealthCheck needs to know about the MachineHealthChecks that
+// the same process looks after (spec M13.1, M15). Its methods may be called from any goroutine.
 type MachineHealthChecks interface {
-	// Active reports whether they are looked after here: then none is in conflict with a
+	// Active reports whether this process looks after them: then none is in conflict with a
 	// NodeHealthCheck.
 	Active() bool
-	// HasSynced reports whether it is known who looks after them, and SyncAll is called when it is.
+	// HasSynced reports whether it is known which controller looks after them. SyncAll is called once
+	// it is.
 	HasSynced() bool
-	// Unread returns why it is not known at the moment which MachineHealthChecks there are, and SyncAll is
-	// called when it is.
+	// Unread returns why the MachineHealthChecks are not known at the moment. SyncAll is called once they
+	// are.
 	Unread() error
-	// ClaimOf returns why a Node is left to what looks after its Machine, and nothing if it is
-	// not.
+	// ClaimOf returns why a Node is left to the health check of its Machine, empty if it is not.
 	ClaimOf(node string) string
 	// ControlPlaneSlotHolders returns the control plane Machines whose remediation keeps that of
 	// a control plane node or Machine from beginning, as the caches show it.

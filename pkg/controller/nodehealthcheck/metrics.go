@@ -76,9 +76,9 @@ var episodeOutcomes = []v1alpha1.EpisodeOutcome{
 	v1alpha1.OutcomeDryRun,
 }
 
-// initialize makes the counters and histograms of a NodeHealthCheck that are zero, so that
-// the first increase of each can be seen (spec 20.3). Those by the reason of a decision come
-// when they are needed: there are too many.
+// initialize starts the counters and histograms of a NodeHealthCheck with zero, so that their
+// first increase is visible (spec 20.3). It leaves out those by the reason of a decision,
+// because there are too many.
 func (m *metrics) initialize(nhc *v1alpha1.NodeHealthCheck) {
 	for _, step := range remediation.Steps(&nhc.Spec) {
 		kind, valid := step.RemediationKind()

@@ -85,7 +85,8 @@ func (n nodeCollector) collectRemediations(nhcs []*v1alpha1.NodeHealthCheck, now
 	}
 }
 
-// decisionsOf returns the decisions by node. A series twice would fail the whole scrape.
+// decisionsOf returns the decisions by node. A duplicate series would fail the whole
+// scrape.
 func decisionsOf(status *v1alpha1.NodeHealthCheckStatus) map[string]*v1alpha1.Decision {
 	decisions := map[string]*v1alpha1.Decision{}
 	for i := range status.UnhealthyNodes {

@@ -10,8 +10,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// keepSeries is how long the series of a node are kept after its Node is gone (spec 20.1),
-// and expireInterval how often that is looked at.
+// keepSeries is how long the series of a node are kept after its Node is gone (spec 20.1).
+// expireInterval is how often expired series are removed.
 const (
 	keepSeries     = time.Hour
 	expireInterval = time.Minute
@@ -46,8 +46,8 @@ func (m *metrics) expireSeries(exists func(node string) bool, now time.Time) {
 	}
 }
 
-// measure takes a sample of the duration of every sync, also of one that has failed, but
-// not of the one that finds the NodeHealthCheck gone and removes its series.
+// measure takes a sample of the duration of every sync, also of a failed one. It takes none
+// of the sync that finds the NodeHealthCheck gone and removes its series.
 func (c *Controller) measure(name string, begun time.Time) {
 	if _, err := c.nhcs.Get(name); err == nil {
 		c.metrics.syncDuration.WithLabelValues(name).Observe(max(0, c.clock.Since(begun).Seconds()))

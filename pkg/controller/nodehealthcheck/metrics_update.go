@@ -57,7 +57,7 @@ func (m *metrics) countEpisodes(r *syncResult) {
 }
 
 // failedKind reports whether every remediation of an episode has timed out or failed, and the
-// kind of the last one. A remediation that failed before another one helped does not count.
+// kind of the last one. If a later remediation helped, the failed ones do not count.
 func failedKind(episode *v1alpha1.Episode) (kind string, failed bool) {
 	for i := range episode.Steps {
 		step := &episode.Steps[i]
@@ -81,9 +81,9 @@ func (c *Controller) initializeMetrics(s *snapshot) {
 	}
 }
 
-// countOutcomes counts what the live reads found, and how long the nodes waited that
-// got their first CR. It is counted at once: what has begun has begun, even if the sync is
-// broken off or its status cannot be written.
+// countOutcomes counts the results of the live reads, and how long nodes waited for their
+// first CR. It counts at once, because the sync may be cancelled and its status may not be
+// written.
 func (m *metrics) countOutcomes(nhc string, results []remediation.NodeResult) {
 	for _, result := range results {
 		node, outcome := result.Plan.Node, result.Outcome
@@ -122,8 +122,8 @@ func (m *metrics) countFailures(r *syncResult) {
 	}
 }
 
-// updateWaiting counts the nodes for which no remediation is at work, and how long
-// those waited whose reason has gone.
+// updateWaiting counts the waiting nodes. For a node whose reason to wait is gone, it
+// counts how long it waited.
 func (m *metrics) updateWaiting(r *syncResult) {
 	waiting := map[v1alpha1.DecisionReason]int{}
 	for i := range r.Entries {

@@ -25,7 +25,7 @@ var keptAnnotations = []string{
 }
 
 // nodeMatters reports whether a Node has changed in a way that may change a decision about
-// it, other than whether it is selected (spec 21.1).
+// it. Changes of the selection do not count (spec 21.1).
 func nodeMatters(old, node *corev1.Node) bool {
 	return evaluation.FactsOf(old) != evaluation.FactsOf(node) || !health.SameConditions(old.Status.Conditions, node.Status.Conditions)
 }

@@ -47,7 +47,7 @@ func versionOf(nhc *v1alpha1.NodeHealthCheck) nodeindex.Version {
 	return nodeindex.Version{Name: nhc.Name, UID: nhc.UID, Generation: nhc.Generation}
 }
 
-// checkOf returns what the index of nodes has to know of a NodeHealthCheck.
+// checkOf returns the NodeHealthCheck as the index of nodes needs it.
 func checkOf(nhc *v1alpha1.NodeHealthCheck) nodeindex.Check {
 	selector, rules := selectorOf(nhc), nhc.Spec.UnhealthyConditions
 	return nodeindex.Check{
@@ -82,7 +82,7 @@ func (c *Controller) nodeChanged(old, node *corev1.Node) {
 	}
 }
 
-// nodeDeleted handles a Node that was deleted. What it was like may not be known.
+// nodeDeleted handles a Node that was deleted. Its last state may be unknown.
 func (c *Controller) nodeDeleted(name string) {
 	c.sightings.Forget(name, c.nodeExists(name))
 	c.enqueue(c.index.NodeChanged(name, true))
@@ -90,9 +90,8 @@ func (c *Controller) nodeDeleted(name string) {
 	c.wakeOthers(name, true)
 }
 
-// wakeOthers wakes the NodeHealthChecks to which a changed node matters although they may not
-// select it: those with a CR for it, and if it may be one of the control plane, those that
-// wait.
+// wakeOthers wakes the NodeHealthChecks that a changed node concerns although they may not
+// select it: those with a CR for it, and if it may be one of the control plane, those that wait.
 func (c *Controller) wakeOthers(name string, controlPlane bool) {
 	c.enqueue(c.remediatingNode(name))
 	if controlPlane {

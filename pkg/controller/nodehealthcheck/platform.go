@@ -22,7 +22,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
 
-// platformOwner is who wants the optional kinds: the controller itself.
+// platformOwner is the owner that wants the optional kinds: the controller itself.
 const platformOwner = "platform"
 
 // platformKinds are the optional kinds of OpenShift and Cluster API.
@@ -33,20 +33,21 @@ var platformKinds = map[schema.GroupVersionKind][]types.NamespacedName{
 	remediation.ClusterAPIMachineKind:  nil,
 }
 
-// platformContent is where optional kinds, by name, have what a decision reads, as a path of fields:
-// the conditions that a MachineHealthCheck looks at, or that a ClusterVersion has. A change of it
-// concerns all NodeHealthChecks. A kind without a path is only looked up when it is needed.
+// platformContent are the paths of the fields that decisions read, for optional kinds by name: the
+// conditions that a MachineHealthCheck looks at, or that a ClusterVersion has. A change there concerns
+// all NodeHealthChecks. A kind without a path is only looked up when it is needed.
 var platformContent = map[string][]string{
 	remediation.MachineHealthCheckKind.Kind: {"spec", "unhealthyConditions"},
 	remediation.ClusterVersionKind.Kind:     {"status", "conditions"},
 }
 
-// parsePlatform keeps of an optional object what is read of it.
+// parsePlatform keeps the parts of an optional object that decisions read.
 func parsePlatform(object *unstructured.Unstructured) runtime.Object {
 	return watches.Trim(object, platformContent[object.GetKind()]...)
 }
 
-// platformHandler handles optional objects. What a decision reads concerns all NodeHealthChecks.
+// platformHandler handles optional objects. Changes of content that decisions read concern all
+// NodeHealthChecks.
 func (c *Controller) platformHandler() cache.ResourceEventHandler {
 	changed := func(object any) {
 		if u, ok := object.(*unstructured.Unstructured); ok && platformContent[u.GetKind()] != nil {
@@ -66,20 +67,19 @@ func (c *Controller) platformHandler() cache.ResourceEventHandler {
 
 // platformState is what a sync observes of the platform.
 type platformState struct {
-	// conflict means that MachineHealthChecks look after the same machines, or did when
-	// they could be read last.
+	// conflict means that MachineHealthChecks look after the same machines, or did at the
+	// last reading.
 	conflict bool
-	// problem is why that cannot be found out, if a permission is missing, unknown that
-	// it was never found out by this process: then status says whether it was before.
+	// problem says why a conflict cannot be found out if a permission is missing. unknown
+	// means that this process has never found it out: then status says whether there was one.
 	problem *remediation.Problem
 	unknown bool
 	// machineHealthChecks reports whether there is any.
 	machineHealthChecks bool
-	// progressing means that a ClusterVersion says so, or did when they could be read
-	// last.
+	// progressing means that a ClusterVersion says so, or did at the last reading.
 	progressing bool
-	// access is why ClusterVersions cannot be read, nil if they can or are not served.
-	// With unseen, this process never has, so that status says how it was before.
+	// access says why ClusterVersions cannot be read, nil if they can or are not served.
+	// unseen means that this process has never read them: then status says how it was before.
 	access *remediation.Problem
 	unseen bool
 	// openShiftMachines reports whether these are served.
@@ -87,7 +87,7 @@ type platformState struct {
 }
 
 // observePlatform observes the platform for a NodeHealthCheck. The error is
-// watches.ErrPending if something has not been read yet that is about to be.
+// watches.ErrPending if something has not been read yet and soon will be.
 func (c *Controller) observePlatform(nhc *v1alpha1.NodeHealthCheck, state *nhcState) (platformState, error) {
 	var s platformState
 	if err := c.observeMachineHealthChecks(&s); err != nil {
@@ -108,9 +108,9 @@ func (c *Controller) observePlatform(nhc *v1alpha1.NodeHealthCheck, state *nhcSt
 	return s, nil
 }
 
-// observeMachineHealthChecks finds out about a conflict. A known one lasts until they can be
-// read again or are not served any more; a permission that is missing is a problem, because
-// a conflict that begins would not be noticed (spec 6.1, 6.9).
+// observeMachineHealthChecks finds out about a conflict. A known one lasts until
+// MachineHealthChecks can be read again or are no longer served. A missing permission is a
+// problem, because the controller would miss a new conflict (spec 6.1, 6.9).
 func (c *Controller) observeMachineHealthChecks(s *platformState) error {
 	checks, err := c.platformObjects(remediation.MachineHealthCheckKind)
 	if errors.Is(err, watches.ErrPending) {
@@ -120,7 +120,8 @@ func (c *Controller) observeMachineHealthChecks(s *platformState) error {
 		c.platformSeen.checks.Store(&seenChecks{conflict: remediation.Conflicts(checks), exist: len(checks) > 0})
 	}
 	if last := c.platformSeen.checks.Load(); last != nil {
-		// Those that are looked after here are in no conflict, and who looks after them may not be known yet (spec M15.1).
+		// MachineHealthChecks of this process are in no conflict. It may not be known yet which controller looks after them
+		// (spec M15.1).
 		known := c.machineHealthChecks.HasSynced() // Asked first: who is active is known before.
 		conflict := last.conflict && !c.machineHealthChecks.Active()
 		s.conflict, s.unknown, s.machineHealthChecks = conflict && known, conflict && !known, last.exist
@@ -133,8 +134,8 @@ func (c *Controller) observeMachineHealthChecks(s *platformState) error {
 	return nil
 }
 
-// observeClusterVersions finds out about an upgrade. A known one lasts until they can be
-// read again or are not served any more (spec 10.2).
+// observeClusterVersions finds out about an upgrade. A known one lasts until
+// ClusterVersions can be read again or are no longer served (spec 10.2).
 func (c *Controller) observeClusterVersions(s *platformState) error {
 	versions, err := c.platformObjects(remediation.ClusterVersionKind)
 	if errors.Is(err, watches.ErrPending) {
@@ -157,7 +158,8 @@ func (c *Controller) observeClusterVersions(s *platformState) error {
 	return nil
 }
 
-// platformObjects returns all objects of an optional kind, none if it is not served.
+// platformObjects returns all objects of an optional kind. It returns none if the kind is
+// not served.
 func (c *Controller) platformObjects(kind schema.GroupVersionKind) ([]*unstructured.Unstructured, error) {
 	indexer, err := c.platform.Cache(kind)
 	if meta.IsNoMatchError(err) {
@@ -176,7 +178,7 @@ func (c *Controller) platformObjects(kind schema.GroupVersionKind) ([]*unstructu
 }
 
 // machinesOf returns the Machines of a Node, as far as they can be read, and nil if it names
-// none: without one, the NodeHealthCheck is the only owner and remediation goes on.
+// none. Without a Machine, the NodeHealthCheck is the only owner and remediation goes on.
 func (c *Controller) machinesOf(node *corev1.Node) *remediation.Machines {
 	openShift, clusterAPI := remediation.MachineNames(node.Annotations)
 	if openShift.Name == "" && clusterAPI.Name == "" {
@@ -189,7 +191,8 @@ func (c *Controller) machinesOf(node *corev1.Node) *remediation.Machines {
 }
 
 // machine returns a Machine, nil if there is none, and its namespace if it cannot be read
-// for now. What is not served, or must not be read, does not count.
+// for now. A Machine that is not served, or that the controller may not read, does not
+// count.
 func (c *Controller) machine(kind schema.GroupVersionKind, name types.NamespacedName) (machine *unstructured.Unstructured, unread string) {
 	if name.Name == "" {
 		return nil, ""
@@ -207,9 +210,8 @@ func (c *Controller) machine(kind schema.GroupVersionKind, name types.Namespaced
 	}
 }
 
-// platformSeen is what was read of the platform last, by this process, nil before it was read.
-// It holds while the platform cannot be read. The zero value is ready to use, from any
-// goroutine.
+// platformSeen is the last reading of the platform by this process, nil before the first one. It
+// holds while the platform cannot be read. The zero value is ready to use, from any goroutine.
 type platformSeen struct {
 	checks      atomic.Pointer[seenChecks]
 	progressing atomic.Pointer[bool]
@@ -218,16 +220,16 @@ type platformSeen struct {
 // seenChecks is what MachineHealthChecks say.
 type seenChecks struct{ conflict, exist bool }
 
-// recall completes what this process has never read by what status says about it. Only the
-// status at the start of the process counts for an upgrade: a later one repeats what this
-// process has written, so that an upgrade would never end.
+// recall takes from status what this process has never read. For an upgrade, only the status
+// at the start of the process counts: a later one repeats what this process has written, so
+// an upgrade would never end.
 func (s *platformState) recall(nhc *v1alpha1.NodeHealthCheck, state *nhcState) {
 	s.conflict = s.conflict || (s.unknown && inConflict(nhc))
 	s.progressing = s.progressing || (s.unseen && state.upgrading)
 }
 
-// inConflict reports whether MachineHealthChecks were in conflict when that was known
-// last: no answer is not the end of it.
+// inConflict reports whether MachineHealthChecks were in conflict at the last reading. A
+// missing answer does not end a conflict.
 func inConflict(nhc *v1alpha1.NodeHealthCheck) bool {
 	condition := meta.FindStatusCondition(nhc.Status.Conditions, v1alpha1.ConditionDisabled)
 	return condition != nil && condition.Status == metav1.ConditionTrue && condition.Reason == v1alpha1.ReasonConflict

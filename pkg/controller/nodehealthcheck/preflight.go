@@ -22,20 +22,20 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/slot"
 )
 
-// preflight reads live, right before something that cannot be undone, what a plan rests on: it
-// was made from caches, which may be behind. Its methods may be called from any goroutine.
+// preflight reads live what a plan rests on, right before an action that cannot be undone: the
+// plan was made from caches, which may be behind. Its methods may be called from any goroutine.
 type preflight struct {
 	*Controller
 	snapshot *snapshot
 }
 
-// controlPlaneTimeout bounds what is asked before a control plane node begins.
+// controlPlaneTimeout limits the live reads before a control plane node begins.
 const controlPlaneTimeout = 30 * time.Second
 
-// AcquireControlPlane reserves the control plane slot for a node or a Machine, and asks the API server
-// whether it may have it, unless it has just said no. It returns why not, or what gives the reservation back; unknown means
-// that the remediation may have begun. It may be called from any goroutine, also by other
-// controllers.
+// AcquireControlPlane reserves the control plane slot for a node or a Machine, and asks the API server whether it may
+// have it, unless the answer has just been no. It returns why the slot is refused, or a function that gives the
+// reservation back. Its argument unknown means that the remediation may have begun. AcquireControlPlane may be called
+// from any goroutine, also by other controllers.
 func (c *Controller) AcquireControlPlane(ctx context.Context, member slot.Member) (v1alpha1.DecisionReason, func(unknown bool)) {
 	refused, changes := c.refusals.Get(member, c.clock.Now())
 	if refused != "" {
@@ -74,11 +74,11 @@ func (c *Controller) AcquireControlPlane(ctx context.Context, member slot.Member
 	return "", release
 }
 
-// confirm reads a Node and judges it by the rules of the NodeHealthCheck, and then what the
-// cache has of it: while the answer was on its way, the watch may have reported a recovery
-// after it. It returns why a plan that writes a CR must not go on, and nothing if it may.
+// confirm reads a Node and judges it by the rules of the NodeHealthCheck. Then it judges the Node of the cache,
+// because the watch may have reported a recovery after the read. It returns why a plan that writes a CR must not go
+// on, empty if it may.
 //
-// Of a node that has recovered or is gone it returns whether a plan that deletes its CRs may go on: a watch that
+// For a node that has recovered or is gone, it returns whether a plan that deletes its CRs may go on: a watch that
 // has just broken may not have shown the next failure (spec 16.7).
 func (p *preflight) confirm(ctx context.Context, planned *remediation.Node) (execute.Confirmation, error) {
 	live, err := p.kube.CoreV1().Nodes().Get(ctx, planned.Name, metav1.GetOptions{})
@@ -101,9 +101,9 @@ func (p *preflight) confirm(ctx context.Context, planned *remediation.Node) (exe
 	return execute.Confirmation{Refusal: p.snapshot.refusal(planned, p.nodes.Get(planned.Name), now)}, nil
 }
 
-// controlPlaneRefusal returns why no remediation of a control plane node, as it was read live, may begin:
-// for the cache it was no such node, so it has no slot (spec 12.2), or it was not Ready, so the others
-// did not have to make a quorum (spec 12.5).
+// controlPlaneRefusal returns why no remediation of a control plane node that was read live may begin. If
+// the cache did not show it as control plane node, it has no slot (spec 12.2). If the cache did not show it
+// as Ready, the quorum of the others was not checked (spec 12.5).
 func (p *preflight) controlPlaneRefusal(planned *remediation.Node, live *corev1.Node) v1alpha1.DecisionReason {
 	if len(planned.Own) > 0 || !remediation.IsControlPlane(live.Labels) {
 		return ""
@@ -117,8 +117,8 @@ func (p *preflight) controlPlaneRefusal(planned *remediation.Node, live *corev1.
 	return ""
 }
 
-// refusal returns why a Node, as it is now, forbids what was planned for it: it is constrained,
-// or no longer unhealthy. A Node that is gone, or was replaced by another one, is not unhealthy.
+// refusal returns why the present Node forbids the plan: it is constrained, or no longer unhealthy.
+// A Node that is gone, or was replaced by another one, is not unhealthy.
 func (s *snapshot) refusal(planned *remediation.Node, node *corev1.Node, now time.Time) v1alpha1.DecisionReason {
 	if node == nil || node.UID != planned.UID {
 		return v1alpha1.DecidedRecovering

@@ -18,7 +18,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/status"
 )
 
-// syncResult is one sync after it has acted, and what is to be reported of it.
+// syncResult is one sync after it has acted, and its report.
 type syncResult struct {
 	*snapshot
 	*evaluation.Result
@@ -27,8 +27,8 @@ type syncResult struct {
 	now     time.Time
 }
 
-// newSyncResult computes what is to be reported. The first one of a process notes that another process
-// has reported what is gone already.
+// newSyncResult computes the report. The first report of a process assumes that another process has
+// reported everything that is gone.
 func newSyncResult(s *snapshot, e *evaluation.Result, results []remediation.NodeResult, now time.Time) *syncResult {
 	if !s.state.observed {
 		s.state.observed, s.state.reported = true, s.state.reported.WithCreated(s.gone)
@@ -42,7 +42,7 @@ func newSyncResult(s *snapshot, e *evaluation.Result, results []remediation.Node
 	return &syncResult{snapshot: s, Result: e, Report: report, results: results, now: now}
 }
 
-// report reports what was done, and publishes the status unless it may wait. It returns the
+// report reports the actions, and publishes the status unless it may wait. It returns the
 // instant at which to look again.
 func (c *Controller) report(ctx context.Context, s *snapshot, e *evaluation.Result, results []remediation.NodeResult, now time.Time) (time.Time, error) {
 	e.SettleStorm(&s.nhc.Spec, results, now)
@@ -86,8 +86,8 @@ func (c *Controller) publish(ctx context.Context, r *syncResult) error {
 	return nil
 }
 
-// publishDeferred publishes the reports that wait, when there will be no other sync: the next
-// leader would not know of what they show, and report it once more.
+// publishDeferred publishes the waiting reports at the end of the process. Otherwise the next
+// leader would report the same once more.
 func (c *Controller) publishDeferred(ctx context.Context) {
 	for _, r := range c.states.deferred() {
 		logger := klog.LoggerWithValues(klog.FromContext(ctx), "nodeHealthCheck", r.nhc.Name)
@@ -97,7 +97,7 @@ func (c *Controller) publishDeferred(ctx context.Context) {
 	}
 }
 
-// reportActions reports what was done by events and logs.
+// reportActions reports the actions by events and logs.
 func (c *Controller) reportActions(ctx context.Context, r *syncResult) {
 	actions, reported := r.Actions()
 	c.events.record(r.nhc, actions)
@@ -105,8 +105,8 @@ func (c *Controller) reportActions(ctx context.Context, r *syncResult) {
 	r.state.reported = reported
 }
 
-// recheck returns the next instant at which time alone changes a verdict or a plan, makes a
-// CR old, or calls for another attempt. That is now, if plans were left to the next batch.
+// recheck returns the next instant at which time alone changes a verdict or a plan, makes a CR
+// old, or makes another attempt due. It is now if plans were left to the next batch.
 func (r *syncResult) recheck() time.Time {
 	next := health.Earliest(r.Recheck, r.Policy.Context.StormEnd)
 	next = health.Earliest(next, r.Ledger.Recheck(r.now))
@@ -125,12 +125,12 @@ func (r *syncResult) recheck() time.Time {
 	return next
 }
 
-// rememberReport keeps what the next report compares with.
+// rememberReport keeps the state that the next report is compared with.
 func (r *syncResult) rememberReport() {
 	state := r.state
 	state.reported = r.Reported()
 	state.entries, state.ledger, state.gateClosed = r.Entries, r.Ledger, !r.Gate.Open
-	// The end of those that are gone has been reported, and that the controller deleted them.
+	// The report has their end, and says that the controller deleted them.
 	requested := map[types.UID]bool{}
 	for _, result := range r.results {
 		for _, cr := range result.Plan.Node.Own {

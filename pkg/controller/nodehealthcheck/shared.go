@@ -31,8 +31,7 @@ func sharedCRs(nhc *v1alpha1.NodeHealthCheck, own map[string][]*object.CR) (shar
 	return shared
 }
 
-// endShared deletes the CRs that a NodeHealthCheck which is gone had at its last sync, and which garbage collection
-// leaves.
+// endShared deletes the CRs of a deleted NodeHealthCheck that garbage collection leaves, by its last sync.
 func (c *Controller) endShared(ctx context.Context, name string) error {
 	executor := execute.Executor{Client: c.dynamic, Mapping: c.locate}
 	return executor.DeleteLeft(ctx, c.states.shared(name))

@@ -25,8 +25,8 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
 
-// snapshot is what one sync observes of a NodeHealthCheck: the caches, and what the process
-// remembers. It holds no verdicts.
+// snapshot is what one sync observes of a NodeHealthCheck, from the caches and the memory of
+// the process. It holds no verdicts.
 type snapshot struct {
 	nhc       *v1alpha1.NodeHealthCheck
 	state     *nhcState
@@ -37,7 +37,7 @@ type snapshot struct {
 	clockUntrusted bool
 	// dryRun means that the process only reports, whatever the mode of the spec is.
 	dryRun bool
-	// claim returns why a Node is left to what looks after its Machine, empty if it is not.
+	// claim returns why a Node is left to the health check of its Machine, empty if it is not.
 	claim func(node string) string
 	// seen returns what was seen of the conditions of a Node.
 	seen func(*corev1.Node) []health.Sighting
@@ -45,12 +45,12 @@ type snapshot struct {
 	specProblem string
 	// observed is the number of selected nodes.
 	observed int
-	// nodes are those that may not be healthy, have CRs, or are otherwise of interest, by
-	// name. Until evaluate completes them they lack a verdict and the constraints of all nodes.
+	// nodes are the nodes that may need a decision, by name. observeNodes says which. Until
+	// evaluate completes them they lack a verdict and the constraints of all nodes.
 	nodes []remediation.Node
 	// objects are the Nodes behind nodes, at the same indexes; nil for a deleted one.
 	objects []*corev1.Node
-	// sightings are what was seen of the conditions of the nodes that have CRs, by name.
+	// sightings are the sightings of the conditions of nodes with CRs, by name.
 	sightings map[string][]health.Sighting
 	// listed are their entries in status, at the same indexes; nil where there is none.
 	listed []*v1alpha1.UnhealthyNode
@@ -61,13 +61,13 @@ type snapshot struct {
 	// overlaps are the numbers of nodes shared with other NodeHealthChecks, by their names.
 	overlaps     map[string]int
 	controlPlane slot.ControlPlane
-	// budgetRevision is that of the RemediationBudgets by which candidates were admitted.
+	// budgetRevision is the revision of the RemediationBudgets that admitted the candidates.
 	budgetRevision int64
 }
 
 // snapshot observes a NodeHealthCheck. It returns nil if there is none. The error is
-// watches.ErrPending if something that the decision depends on has not been read yet, and a
-// *staleness.Error if a cache does not show yet what the last sync has written.
+// watches.ErrPending if the decision depends on something that has not been read yet, and a
+// *staleness.Error if a cache does not show the writes of the last sync yet.
 func (c *Controller) snapshot(name string, now time.Time) (*snapshot, error) {
 	nhc, err := c.caughtUp(name)
 	if err != nil || nhc == nil {
@@ -96,14 +96,14 @@ func (c *Controller) snapshot(name string, now time.Time) (*snapshot, error) {
 // clockUntrusted reports whether nothing may begin by the clock.
 func (c *Controller) clockUntrusted() bool { return c.clockTrusted != nil && !c.clockTrusted() }
 
-// errIndexBehind ends a sync whose spec the index of nodes has not got yet. The handler that
-// is about to set it wakes the NodeHealthCheck.
+// errIndexBehind ends a sync if the index of nodes does not have its spec yet. The handler that
+// sets it wakes the NodeHealthCheck.
 var errIndexBehind = fmt.Errorf("%w: the index of nodes does not have the spec", watches.ErrPending)
 
-// observeNodes adds the nodes that a decision is due about: those that may not be healthy,
-// those with CRs, also if they are healthy, no longer selected or gone; those whose lease is
-// held and may have to be released; those that were unhealthy last; and those that a user
-// has confirmed to be healthy.
+// observeNodes adds the nodes that may need a decision: nodes that may not be healthy, that
+// were unhealthy before, or that a user has confirmed to be healthy; nodes with CRs, also if
+// they are healthy, no longer selected or gone; and nodes whose lease is held and may have to
+// be released.
 func (c *Controller) observeNodes(s *snapshot, now time.Time) error {
 	needing, err := c.observeNeedingLook(s)
 	if err != nil {
@@ -137,7 +137,7 @@ type nodeObject struct {
 	selected bool
 }
 
-// observeNeedingLook returns the selected nodes that may be anything but healthy, in order of name.
+// observeNeedingLook returns the selected nodes that may not be healthy, in order of name.
 func (c *Controller) observeNeedingLook(s *snapshot) ([]nodeObject, error) {
 	names, known := c.index.NeedingLook(versionOf(s.nhc))
 	if !known {
@@ -152,8 +152,8 @@ func (c *Controller) observeNeedingLook(s *snapshot) ([]nodeObject, error) {
 	return needing, nil
 }
 
-// countSelected counts the selected nodes: those that were observed, as they are in the cache, and of
-// the others those that need no look. The index does not know yet of what has just come or gone.
+// countSelected counts the selected nodes. Observed nodes count as they are in the cache, others by the
+// index. The index does not know the latest changes yet.
 func (c *Controller) countSelected(s *snapshot) error {
 	others, known := c.index.CountOthers(versionOf(s.nhc), func(yield func(string) bool) {
 		for i := range s.nodes {
@@ -211,7 +211,7 @@ func (c *Controller) addFurtherNodes(needing []nodeObject, s *snapshot, crs *own
 			open++
 		}
 	}
-	if open < s.state.ledger.Len() { // Or else needing has them all: to look for each costs more.
+	if open < s.state.ledger.Len() { // Otherwise needing has them all, and a search for each costs more.
 		for name := range s.state.ledger.Nodes(c.nodeExists) {
 			add(name)
 		}
@@ -255,7 +255,7 @@ func (c *Controller) observeLeases(s *snapshot) {
 }
 
 // errSightingsBehind ends a sync that sees a version of a Node before the handler of Nodes has recorded it. The
-// handler is about to, and wakes the NodeHealthCheck.
+// handler then wakes the NodeHealthCheck.
 var errSightingsBehind = fmt.Errorf("%w: the sightings do not have the version of a Node", watches.ErrPending)
 
 // observeStatus adds what status and the process know of the nodes.

@@ -16,8 +16,8 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
 
-// caughtUp returns the NodeHealthCheck that the cache has once all caches show what its
-// last sync has written, nil if there is none. The error is a *staleness.Error until then.
+// caughtUp returns the NodeHealthCheck of the cache, nil if there is none. Until all caches
+// show the writes of its last sync, the error is a *staleness.Error.
 func (c *Controller) caughtUp(name string) (*v1alpha1.NodeHealthCheck, error) {
 	behind := c.writes.CaughtUp(name, c.storeOf, c.clock.Now())
 	nhc, err := c.nhcs.Get(name) // After CaughtUp.
@@ -33,8 +33,8 @@ func (c *Controller) caughtUp(name string) (*v1alpha1.NodeHealthCheck, error) {
 	return nhc, behind
 }
 
-// staleCaches returns why something that every sync depends on counts as not read: its watch has failed for too
-// long. When it is back, all NodeHealthChecks are synced (spec 6.8, P5).
+// staleCaches returns why a cache that every sync depends on counts as not read: its watch has failed for too
+// long. When the watch is back, all NodeHealthChecks are synced (spec 6.8, P5).
 func (c *Controller) staleCaches() error {
 	if err := c.freshness.Check(watches.NodeCache, watches.NodeHealthCheckCache, watches.LeaseCache); err != nil {
 		return fmt.Errorf("reading what decisions depend on: %w", err)
@@ -42,13 +42,12 @@ func (c *Controller) staleCaches() error {
 	return c.machineHealthChecks.Unread()
 }
 
-// countBehind counts a sync that was put off because a cache does not show an own write.
+// countBehind counts a sync that was postponed because a cache does not show an own write.
 func (c *Controller) countBehind(key cache.ObjectName, stale *staleness.Error) {
 	c.metrics.staleRetries.WithLabelValues(key.Name, stale.Resource.String()).Inc()
 }
 
-// showRetries has the counters of a NodeHealthCheck begin with 0, for everything that it
-// may wait for.
+// showRetries starts the retry counters of a NodeHealthCheck with 0.
 func (c *Controller) showRetries(nhc *v1alpha1.NodeHealthCheck) {
 	c.metrics.staleRetries.WithLabelValues(nhc.Name, nhcResource.String())
 	c.metrics.staleRetries.WithLabelValues(nhc.Name, execute.LeaseResource.String())

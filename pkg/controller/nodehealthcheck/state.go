@@ -22,40 +22,41 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/status"
 )
 
-// nhcState is what the process remembers of one NodeHealthCheck between syncs: what was
-// reported and requested, and when what has failed is tried again. It may be lost at any time.
-// Then an event or a request may be repeated, or an attempt be made too early. A
-// NodeHealthCheck is synced by one worker at a time, so it needs no lock.
+// nhcState is what the process remembers of one NodeHealthCheck between syncs: its reports and
+// requests, and the times of the next attempts. It may be lost at any time. Then the controller
+// may repeat an event or a request, or make an attempt too early. One worker at a time syncs a
+// NodeHealthCheck, so it needs no lock.
 type nhcState struct {
 	uid types.UID
-	// generation is that of the spec whose metrics are shown.
+	// generation is the generation of the spec whose metrics are shown.
 	generation int64
 	// upgrading means that an upgrade was under way when the process began.
 	upgrading bool
 	// deletionRequested holds the CRs whose deletion was requested, until a report
 	// has shown that they are gone.
 	deletionRequested map[types.UID]bool
-	// reported is what events have said and status does not show.
+	// reported is what events have reported and status does not show.
 	reported status.Reported
-	// observed means that this process has looked before. What had gone until then, another
-	// process has created and reported.
+	// observed means that this process has looked before. Another process has created and
+	// reported everything that was gone by then.
 	observed bool
-	// written is the resourceVersion of the last status that this process wrote. An older one, of a cache that lags,
-	// is no news.
+	// written is the resourceVersion of the last status that this process wrote. It ignores older ones from a cache
+	// that lags.
 	written string
-	// healthy is what the last sync saw of the nodes that are healthy and have CRs, or were.
+	// healthy are the nodes with CRs that were healthy at the last sync, or before it.
 	healthy map[string]seenHealthy
 	// ledger has the episodes of the last report.
 	ledger *history.Ledger
 	// entries are those of all nodes in the last report, by name.
 	entries []v1alpha1.UnhealthyNode
-	// conflicted means that the status has changed since it was read: another process may
-	// have ended what is open here, and only the new status shows that.
+	// conflicted means that the status has changed since it was read. Another process may
+	// have ended episodes that are open here, and only the new status shows that.
 	conflicted bool
-	// releasing are the nodes whose lease could not be released. One without holder is
+	// releasing are the nodes whose lease could not be released. A lease without a holder is
 	// found in no other way.
 	releasing sets.Set[string]
-	// acting acts on the nodes, and has what has not answered yet. It is nil before the first sync.
+	// acting acts on the nodes, and keeps the requests without an answer. It is nil before the first
+	// sync.
 	acting *batch.Acting
 	// attempts are the next ones for nodes for which a write has failed.
 	attempts attempts.Attempts[attemptKey]
@@ -63,8 +64,8 @@ type nhcState struct {
 	machineUnread map[string]time.Time
 	// gateClosed is whether the gate was closed in the last report.
 	gateClosed bool
-	// storm is that of the last report, and unwritten means that its status could not be written. Where nothing can be
-	// written, a storm goes on all the same (spec 9.5).
+	// storm is the storm of the last report. unwritten means that its status could not be written. A storm goes on also
+	// if its status cannot be written (spec 9.5).
 	storm     health.Storm
 	unwritten bool
 	// lastWrite is when this process wrote the status last, zero if it has not.
@@ -75,9 +76,9 @@ type nhcState struct {
 	shared []*object.CR
 }
 
-// seenHealthy is a node with CRs that is healthy, or was by the status that the sync had: since when it is, zero if it is
-// not, what was seen of its conditions, and what that status said. Status has the first, except for nodes that it has no
-// room for, and unless it could not be written.
+// seenHealthy is a node with CRs that is healthy, or was by the status before the sync. It has since when the node is
+// healthy, zero if it is not, the sightings of its conditions, and what that status said. Status has the first one,
+// too, unless it has no room for the node or could not be written.
 type seenHealthy struct {
 	since     time.Time
 	sightings []health.Sighting
@@ -148,12 +149,12 @@ func (m *nhcState) stormOf(nhc *v1alpha1.NodeHealthCheck) health.Storm {
 	return health.StormOf(&nhc.Status)
 }
 
-// recall takes what is open from status, as after a restart.
+// recall takes the open episodes from status, as after a restart.
 func (m *nhcState) recall(nhc *v1alpha1.NodeHealthCheck) {
 	m.ledger, m.entries, m.conflicted = history.Recall(&nhc.Status), slices.SortedFunc(slices.Values(nhc.Status.UnhealthyNodes), status.ByName), false
 }
 
-// acting reports whether something that was begun for a NodeHealthCheck has not been answered yet.
+// acting reports whether a request for a NodeHealthCheck has no answer yet.
 func (m *nhcStates) acting(name string) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -191,7 +192,7 @@ func (m *nhcStates) deferred() []*syncResult {
 	return waiting
 }
 
-// remediationAllowedReason returns the reason of the condition that has the gate in it.
+// remediationAllowedReason returns the reason of the condition RemediationAllowed.
 func remediationAllowedReason(nhc *v1alpha1.NodeHealthCheck) string {
 	if condition := meta.FindStatusCondition(nhc.Status.Conditions, v1alpha1.ConditionRemediationAllowed); condition != nil {
 		return condition.Reason

@@ -16,9 +16,9 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 )
 
-// writeStatus replaces the status as a whole, unless it is the one that nhc has (spec 18.2),
-// bound to the resourceVersion from which it was computed. It returns the one that was written, empty if
-// nothing was.
+// writeStatus replaces the whole status, unless it is unchanged (spec 18.2). The write is bound to the
+// resourceVersion that it was computed from. It returns the written resourceVersion, empty if nothing was
+// written.
 func (c *Controller) writeStatus(ctx context.Context, nhc *v1alpha1.NodeHealthCheck, status *v1alpha1.NodeHealthCheckStatus) (string, error) {
 	if status == &nhc.Status {
 		return "", nil
@@ -33,13 +33,12 @@ func (c *Controller) writeStatus(ctx context.Context, nhc *v1alpha1.NodeHealthCh
 	return written.ResourceVersion, nil
 }
 
-// minWriteInterval is the time between two writes of a status while there is more to do: that of
-// thousands of nodes takes the API server a second.
+// minWriteInterval is the time between two writes of a status while there is more to do: a status
+// with thousands of nodes takes the API server a second.
 const minWriteInterval = 2 * time.Second
 
-// deferStatus returns until when the report of a sync may wait, and zero if it may not. A
-// report that waits is replaced by that of the next sync, which reports all of it, at that time
-// at the latest.
+// deferStatus returns until when the report of a sync may wait, and zero if it may not. The next
+// sync replaces a waiting report, and reports everything, at that time at the latest.
 func (r *syncResult) deferStatus(lastWrite time.Time) time.Time {
 	until := lastWrite.Add(minWriteInterval)
 	if lastWrite.IsZero() || !r.busy() || r.mustWriteNow() || !r.now.Before(until) || lastWrite.After(r.now) {
@@ -48,14 +47,13 @@ func (r *syncResult) deferStatus(lastWrite time.Time) time.Time {
 	return until
 }
 
-// busy reports whether something was done in this sync, so that its consequences make
-// for another one in a moment.
+// busy reports whether this sync has done something that will soon cause another sync.
 func (r *syncResult) busy() bool {
 	return slices.ContainsFunc(r.results, func(result remediation.NodeResult) bool { return len(result.Plan.Actions) > 0 })
 }
 
-// mustWriteNow reports whether the sync has found anything that decides what happens next and
-// that only status remembers, or that changes the state of the whole NodeHealthCheck.
+// mustWriteNow reports whether only status remembers something that the next sync needs, or
+// whether the state of the whole NodeHealthCheck has changed.
 func (r *syncResult) mustWriteNow() bool {
 	before, after := &r.nhc.Status, r.Status
 	ended := slices.ContainsFunc(r.results, func(result remediation.NodeResult) bool { return len(result.Outcome.TimedOut) > 0 })

@@ -42,7 +42,7 @@ func (c *Controller) sync(ctx context.Context, name string) (recheck time.Time, 
 	return c.report(ctx, snapshot, evaluated, results, now)
 }
 
-// forget drops all that is remembered about a NodeHealthCheck that is gone.
+// forget drops everything about a NodeHealthCheck that is gone.
 func (c *Controller) forget(name string) {
 	c.writes.Forget(name)
 	c.budgets.Forget(askerOf(name))

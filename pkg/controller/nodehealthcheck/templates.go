@@ -90,7 +90,7 @@ func (c *Controller) findTemplate(steps []remediation.Step, step remediation.Ste
 	return template, nil, nil
 }
 
-// problemOf tells the errors that are answers from those that are not.
+// problemOf separates errors that are answers from those that are not.
 func problemOf(err error) (*object.Template, *remediation.Problem, error) {
 	if forbidden, ok := errors.AsType[*watches.ForbiddenError](err); ok {
 		return nil, remediation.Forbidden(forbidden.Verb, forbidden.Resource), nil

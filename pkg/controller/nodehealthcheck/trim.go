@@ -10,8 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// share returns a string equal to s that all nodes have in common. Thousands of them
-// have the same conditions and labels, and each is decoded on its own.
+// share returns a string equal to s that all nodes share. Thousands of nodes have the
+// same conditions and labels, and each is decoded on its own.
 func share[T ~string](s T) T { return T(unique.Make(string(s)).Value()) }
 
 // sharedKeys returns labels with shared keys. It does not share their values: many differ

@@ -18,16 +18,16 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/slot"
 )
 
-// waiters are the NodeHealthChecks that wait for something that others have: a CR, a lease, or the control
-// plane slot. They are few, and any change of such a thing wakes them all (spec 21.1). The zero value is ready
-// to use, from any goroutine.
+// waiters are the NodeHealthChecks that wait for a CR or a lease of others, or for the control plane slot. They
+// are few, and any change of a CR, a lease or the slot wakes them all (spec 21.1). The zero value is ready to
+// use, from any goroutine.
 type waiters struct {
 	mu    sync.Mutex
 	names sets.Set[string]
 }
 
-// set records whether a NodeHealthCheck waits. The caller looks once more afterwards: what has changed until
-// then is missed.
+// set records whether a NodeHealthCheck waits. The caller has to look once more afterwards, because it misses
+// earlier changes.
 func (w *waiters) set(nhc string, waits bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -53,9 +53,9 @@ const (
 	lostRaceRetry = time.Second
 )
 
-// subscribe records whether something of others keeps a node waiting, so that its end wakes the
-// NodeHealthCheck. It returns the time of the next look without that: soon if something has gone before
-// the subscription, zero otherwise.
+// subscribe records whether a CR, a lease or the slot of others keeps a node waiting, so that its end
+// wakes the NodeHealthCheck. It returns the time of the next look: soon if something has gone before the
+// subscription, zero otherwise.
 func (c *Controller) subscribe(s *snapshot, results []remediation.NodeResult) (recheck time.Time) {
 	c.waiters.set(s.nhc.Name, slices.ContainsFunc(results, waits))
 	now := c.clock.Now()
@@ -73,7 +73,8 @@ func (c *Controller) subscribe(s *snapshot, results []remediation.NodeResult) (r
 	return recheck
 }
 
-// waits reports whether something of others keeps a node waiting, or may come to do so in a dry run.
+// waits reports whether a CR, a lease or the slot of others keeps a node waiting, or may do so later in
+// a dry run.
 func waits(result remediation.NodeResult) bool {
 	plan, outcome := result.Plan, result.Outcome
 	if outcome.Result == remediation.LeaseLost || outcome.Blocker() != nil || plan.Blocker != nil {
@@ -89,7 +90,7 @@ func waits(result remediation.NodeResult) bool {
 	return plan.Node.OthersRemediate // Then the confirmation is removed.
 }
 
-// hasEnded reports whether what keeps a node waiting has gone since it was planned for.
+// hasEnded reports whether the cause of the wait has gone since the plan was made.
 func (c *Controller) hasEnded(plan *remediation.NodePlan) bool {
 	if plan.Blocker != nil && c.isGone(plan.Blocker) {
 		return true
@@ -121,8 +122,8 @@ func (c *Controller) lostRace(s *snapshot, result remediation.NodeResult) bool {
 	}
 }
 
-// slotChanged reports whether the caches show the control plane slot as free for a node that waits
-// for it, and for which it was not free in the snapshot, or as taken for a node of a dry run.
+// slotChanged reports whether the caches show another state of the control plane slot than the
+// snapshot: free for a node that waits for it, or taken for a node of a dry run.
 func (c *Controller) slotChanged(s *snapshot, results []remediation.NodeResult) bool {
 	remediated := sync.OnceValue(c.controlPlaneRemediations)
 	for _, result := range results {

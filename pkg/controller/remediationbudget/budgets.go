@@ -36,7 +36,8 @@ func (c *Controller) Ready() error {
 // aboutMachines reports whether a budget of the cache counts Machines.
 func aboutMachines(obj any) bool { return obj.(*parsed).Spec.MachineSelector != nil }
 
-// errNoMachines is what budgets about Machines get where these are not watched.
+// errNoMachines is the error of budgets about Machines in a process that does not watch
+// Machines.
 var errNoMachines = errors.New("machineSelector needs the controller machinehealthcheck, which does not run")
 
 // machinesReadable returns why Machines cannot be counted.
@@ -47,8 +48,7 @@ func (c *Controller) machinesReadable() error {
 	return c.machines.MachinesReadable()
 }
 
-// unreadable returns why it is not known which budgets there are. Where the kind does not exist,
-// there are none.
+// unreadable returns why the budgets are not known. If the kind does not exist, there are none.
 func (c *Controller) unreadable() error {
 	_, err := c.kinds.Cache(kind)
 	if err != nil && meta.IsNoMatchError(err) && c.kinds.Gone(kind) {
@@ -75,8 +75,8 @@ func (c *Controller) Admit(asker budget.Asker, candidates []budget.Candidate) (m
 	return c.admit(asker, candidates), revision
 }
 
-// refuseUncounted refuses the candidates that a budget is about: it is not known yet what the health
-// checks of a kind have under remediation.
+// refuseUncounted refuses the candidates that a budget selects, because the remediations of a kind of
+// health checks are not known yet.
 func (c *Controller) refuseUncounted(kind string, candidates []budget.Candidate) map[string]*budget.Refusal {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -90,8 +90,8 @@ func (c *Controller) refuseUncounted(kind string, candidates []budget.Candidate)
 	return refusals
 }
 
-// admit decides by what the caches show. They show what the asker has written, perhaps before
-// their handlers are called.
+// admit decides by the caches. They show the writes of the asker, perhaps before their handlers
+// are called.
 func (c *Controller) admit(asker budget.Asker, candidates []budget.Candidate) map[string]*budget.Refusal {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -139,8 +139,8 @@ func (c *Controller) NodesChanged() {
 	c.changed()
 }
 
-// forgetChanges has all nodes observed next time. Until then no names are kept: a standby would gather
-// those of all nodes and Machines that there ever were. The caller holds changesMu.
+// forgetChanges has all nodes observed next time. Until then it keeps no names: a standby would collect
+// the names of all nodes and Machines that ever existed. The caller holds changesMu.
 func (c *Controller) forgetChanges() { c.changes, c.allChanged = sets.New[string](), true }
 
 // observe brings the counts up to date: the nodes that have changed, and some more. The caller
@@ -193,8 +193,8 @@ type parsed struct {
 	problem string
 }
 
-// parseBudget reads an object of the API. One that cannot be understood refuses everything, and
-// does not hide the others. Of its status, what can be read is kept.
+// parseBudget reads an object of the API. A budget that cannot be understood refuses everything,
+// and does not hide the others. parseBudget keeps the readable part of its status.
 func parseBudget(obj *unstructured.Unstructured) runtime.Object {
 	p := &parsed{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, &p.RemediationBudget); err != nil {
@@ -224,8 +224,8 @@ func (c *Controller) budgetHandler() cache.ResourceEventHandler {
 	}
 }
 
-// budgetChanged handles a RemediationBudget that was created or updated. What another leader has
-// written to its status may arrive late.
+// budgetChanged handles a RemediationBudget that was created or updated. A status that another
+// leader has written may arrive late.
 func (c *Controller) budgetChanged(p *parsed) {
 	c.mu.Lock()
 	known := c.counts.Budget(p.Name)
@@ -234,7 +234,7 @@ func (c *Controller) budgetChanged(p *parsed) {
 			c.counts.Recall(p.Name, budget.PastOf(&p.RemediationBudget, c.Clock.Now()))
 		}
 		c.mu.Unlock()
-		// What has failed may have gone by an older version, and so may what seemed to need no write.
+		// A failed write may have used an older version, and so may a comparison that found no change.
 		c.queue.Forget(cache.ObjectName{Name: p.Name})
 		c.changed()
 		return
@@ -244,8 +244,8 @@ func (c *Controller) budgetChanged(p *parsed) {
 	c.specChanged()
 }
 
-// parse evaluates the spec of a budget. One about Machines that cannot be counted refuses all nodes: it
-// is not known which Machines they have.
+// parse evaluates the spec of a budget. While Machines cannot be counted, a budget about Machines refuses
+// all nodes: their Machines are not known.
 func (c *Controller) parse(p *parsed) *budget.Budget {
 	if p.problem != "" {
 		return budget.Unreadable(p, p.problem)
@@ -258,8 +258,8 @@ func (c *Controller) parse(p *parsed) *budget.Budget {
 	return budget.Parse(&p.RemediationBudget)
 }
 
-// parseAboutMachines evaluates the budgets about Machines again, if it has changed whether these can be
-// counted. The caller holds mu.
+// parseAboutMachines evaluates the budgets about Machines again if Machines can be counted now, or no
+// longer. The caller holds mu.
 func (c *Controller) parseAboutMachines() {
 	indexer, err := c.kinds.Cache(kind)
 	if err != nil {
@@ -312,7 +312,7 @@ func (c *Controller) forgetDeleted() {
 	}
 }
 
-// specChanged outdates what was admitted, and wakes those that wait: their numbers are others now.
+// specChanged outdates the earlier admissions, and wakes those that wait: their numbers have changed.
 func (c *Controller) specChanged() {
 	c.revision.Add(1)
 	c.mu.Lock()

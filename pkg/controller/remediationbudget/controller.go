@@ -79,12 +79,14 @@ type Controller struct {
 
 	mu     sync.Mutex
 	counts *budget.Counts
-	// written are the budgets whose status this process has written: from then on, it is our own.
+	// written are the budgets whose status this process has written. From then on, it is an own
+	// status.
 	written sets.Set[string]
 
 	// changesMu guards the following. Handlers take it, so nothing else is called under it.
 	changesMu sync.Mutex
-	// changes are the nodes that are not observed yet. allChanged means that none is: then it is empty.
+	// changes are the nodes that are not observed yet. allChanged means that no node is: then changes is
+	// empty.
 	changes    sets.Set[string]
 	allChanged bool
 	// evaluated is when the budgets were evaluated, or a status was written, last.
@@ -137,10 +139,11 @@ func (c *Controller) ConnectMachines(machines budget.Machines) { c.machines = ma
 // CustomResourceDefinitions, which tell whether there can be any budgets.
 func (c *Controller) RunWatches(ctx context.Context) {
 	cache.WaitFor(ctx, "", c.CRDs.HasSyncedChecker())
-	c.kinds.Run(ctx) // If ctx is done, it ends what New has begun.
+	c.kinds.Run(ctx) // Also if ctx is done: it ends what New has begun.
 }
 
-// Run reports, and wakes those that wait, until drain is closed or ctx is done. It is called once.
+// Run reports, and wakes waiting health checks, until drain is closed or ctx is done. It is called
+// once.
 func (c *Controller) Run(ctx context.Context, drain <-chan struct{}) error {
 	ctx = klog.NewContext(ctx, klog.LoggerWithName(klog.FromContext(ctx), Name))
 	runner := &reconcile.Runner{Queue: c.queue, Key: "remediationBudget", Clock: c.Clock, Sync: c.sync}

@@ -24,8 +24,8 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
 
-// evaluate wakes those that need wait no longer, and queues the budgets whose status has changed.
-// It returns how long nothing changes without an event, zero if that is for ever.
+// evaluate wakes the health checks that need not wait any more, and queues the budgets whose status
+// has changed. It returns the time until the next change without an event, zero if there is none.
 func (c *Controller) evaluate() (next time.Duration) {
 	now := c.Clock.Now()
 	c.changesMu.Lock()
@@ -51,7 +51,7 @@ func (c *Controller) evaluate() (next time.Duration) {
 		status := c.counts.Status(stored.Name, &stored.Status, now)
 		c.metrics.update(stored.Name, status, c.counts.WaitingNodes(stored.Name))
 		if key := (cache.ObjectName{Name: stored.Name}); status != &stored.Status && c.queue.NumRequeues(key) == 0 {
-			c.queue.Add(key) // One that has failed comes by itself.
+			c.queue.Add(key) // A failed one comes back by itself.
 		}
 	}
 	change := c.counts.NextChange(now)
@@ -118,17 +118,17 @@ func (c *Controller) writeStatus(ctx context.Context, name string) error {
 	return nil
 }
 
-// putOffEvaluation has the next evaluation come no earlier than evaluateInterval from now: a write may be
-// late, as it was repeated or has waited for a cache, and the next one comes with the evaluation.
+// putOffEvaluation delays the next evaluation until evaluateInterval from now. A write may be late because
+// it was repeated or has waited for a cache, and the evaluation causes the next one.
 func (c *Controller) putOffEvaluation() {
 	c.changesMu.Lock()
 	defer c.changesMu.Unlock()
 	c.evaluated = c.Clock.Now()
 }
 
-// updateStatus replaces the status of a budget, if the budget is what the cache has, and returns the
-// resourceVersion that this gives it. The spec is left out: the API server keeps what it has, also what
-// this version does not understand.
+// updateStatus replaces the status of a budget if the cache has its latest version, and returns the new
+// resourceVersion. It sends no spec: the API server keeps its own, also fields that this version does not
+// understand.
 func (c *Controller) updateStatus(ctx context.Context, stored *v1alpha1.RemediationBudget, status *v1alpha1.RemediationBudgetStatus) (string, error) {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(status)
 	if err != nil {

@@ -44,18 +44,19 @@ type Executor struct {
 	// Kube writes the leases, in LeaseNamespace, and removes confirmations from Nodes.
 	Kube           kubernetes.Interface
 	LeaseNamespace string
-	// Now reads the clock that latencies are measured by.
+	// Now reads the clock for latencies.
 	Now func() time.Time
 	// OnWrite gets the resource version of every CR and lease that was written.
 	OnWrite func(resource schema.GroupResource, resourceVersion string)
 }
 
-// Confirmation is what a live read has found.
+// Confirmation is the result of a live read.
 type Confirmation struct {
 	// Refusal is why the plan must not go on: DecidedRecovering for a node that is no longer
 	// unhealthy, the reason of a constraint, or nothing.
 	Refusal v1alpha1.DecisionReason
-	// Relapsed means that a node which has recovered or is gone by the plan is not, so that nothing may be deleted.
+	// Relapsed means that the live read contradicts a plan for a recovered or deleted node. Then nothing may be
+	// deleted.
 	Relapsed bool
 	// MachineVersion is the resourceVersion of the Machine that was read, if one was.
 	MachineVersion string
@@ -86,8 +87,8 @@ func (e *Executor) Execute(ctx context.Context, owner object.Owner, plan *remedi
 // pendingOutcome is the outcome of the actions so far. The first result counts.
 type pendingOutcome struct {
 	remediation.Outcome
-	// leases are those that were written, as they are now, by name: that of the node, and the one that
-	// counts rounds (spec M14.4).
+	// leases are the leases that were written, as they are now, by name: that of the node, and the
+	// back-off lease (spec M14.4).
 	leases map[string]*coordinationv1.Lease
 	// machineVersion is the resourceVersion at which the Machine was confirmed.
 	machineVersion string
@@ -136,7 +137,7 @@ func (e *Executor) carryOutAction(ctx context.Context, owner object.Owner, plan 
 	return stop == nil
 }
 
-// errStop ends a plan without a failure: the outcome says why.
+// errStop ends a plan without a failure. The outcome says why.
 var errStop = errors.New("the rest of the plan must not follow")
 
 // actionTimeout bounds an action. A kind that does not answer, because its webhook or its
@@ -144,7 +145,7 @@ var errStop = errors.New("the rest of the plan must not follow")
 const actionTimeout = 10 * time.Second
 
 // send sends the requests of one action. It returns an error if the later actions of the
-// plan must not follow; what fails without that consequence is in the outcome.
+// plan must not follow. Other failures are only in the outcome.
 func (e *Executor) send(ctx context.Context, owner object.Owner, node *remediation.Node, action remediation.Action, outcome *pendingOutcome) error {
 	ctx, cancel := context.WithTimeout(ctx, actionTimeout)
 	defer cancel()
@@ -200,7 +201,7 @@ func (e *Executor) client(gvk schema.GroupVersionKind, namespace string) (dynami
 	return e.Client.Resource(mapping.Resource).Namespace(namespace), mapping, nil
 }
 
-// confirm looks at the node right before something that cannot be undone.
+// confirm reads the node right before an action that cannot be undone.
 func (e *Executor) confirm(ctx context.Context, node *remediation.Node, outcome *pendingOutcome) error {
 	confirmation, err := e.Confirm(ctx, node)
 	refusal := confirmation.Refusal
@@ -254,8 +255,8 @@ func noteUncertain(err error, outcome *pendingOutcome) {
 	}
 }
 
-// refused reports whether the API server has certainly not carried out a request: a client
-// error says so, and so does a webhook that could not be asked.
+// refused reports whether the API server has certainly not carried out a request. That is so
+// after a client error, and if a webhook could not be asked.
 func refused(err error) bool {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
@@ -266,9 +267,9 @@ func refused(err error) bool {
 		strings.Contains(err.Error(), "failed calling webhook")
 }
 
-// adopt looks at the object that has the name of the CR to create. It is the CR of this
-// step if an answer was lost or a cache lags, and then all is well. A CR of another step,
-// or one whose step is over, is never adopted: its time is up already (P9).
+// adopt reads the object that has the name of the CR to create. If an answer was lost or a
+// cache lags, it is the CR of this step and is adopted. A CR of another step, or of a step
+// that is over, is never adopted: its time is up already (P9).
 func (e *Executor) adopt(ctx context.Context, client dynamic.ResourceInterface, resource schema.GroupResource, owner object.Owner, node *remediation.Node, desired *unstructured.Unstructured, outcome *pendingOutcome) {
 	logger := klog.FromContext(ctx)
 	live, err := client.Get(ctx, desired.GetName(), metav1.GetOptions{})
@@ -285,7 +286,7 @@ func (e *Executor) adopt(ctx context.Context, client dynamic.ResourceInterface, 
 	cr := object.ParseCR(live)
 	own := cr.OwnedBy(owner) && cr.Node() == node.Name
 	if own {
-		// The cache may not show it yet: a sync that does not know of it would release its lease.
+		// The cache may not show it yet. A sync that does not know it would release its lease.
 		e.OnWrite(resource, cr.ResourceVersion)
 	}
 	switch {

@@ -21,8 +21,8 @@ import (
 // LeaseResource is that of the leases of nodes.
 var LeaseResource = coordinationv1.SchemeGroupVersion.WithResource("leases").GroupResource()
 
-// writeLease creates the lease, or updates it bound to the resourceVersion that was
-// observed. If another client wrote it first, the lease stays as that client left it, which is no failure.
+// writeLease creates the lease, or updates it bound to the observed resourceVersion. If another client wrote
+// it first, the lease stays as it is. That is no failure.
 func (e *Executor) writeLease(ctx context.Context, lease *coordinationv1.Lease, outcome *pendingOutcome) error {
 	leases := e.Kube.CoordinationV1().Leases(e.LeaseNamespace)
 	var written *coordinationv1.Lease
@@ -47,8 +47,8 @@ func (e *Executor) writeLease(ctx context.Context, lease *coordinationv1.Lease, 
 	return nil
 }
 
-// releaseLease deletes the lease, unless it has changed since it was observed: then it is
-// looked at again.
+// releaseLease deletes the lease, unless it has changed since it was observed. Then the next
+// sync looks at it again.
 func (e *Executor) releaseLease(ctx context.Context, lease *coordinationv1.Lease, outcome *pendingOutcome) error {
 	if written := outcome.leases[lease.Name]; written != nil {
 		lease = written

@@ -10,8 +10,8 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 )
 
-// DeleteLeft deletes the CRs that a health check which is gone has left, each bound to its uid (spec 4.8,
-// M3.5). One that cannot be deleted does not keep the others. It needs Client and Mapping only.
+// DeleteLeft deletes the CRs that a deleted health check has left, each bound to its uid (spec 4.8, M3.5).
+// If one cannot be deleted, it deletes the others all the same. It only needs Client and Mapping.
 func (e *Executor) DeleteLeft(ctx context.Context, crs []*object.CR) error {
 	var outcome pendingOutcome
 	for _, cr := range crs {

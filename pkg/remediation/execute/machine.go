@@ -17,8 +17,9 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 )
 
-// deleteMachine requests the deletion of a Machine, unless it has changed since it was confirmed:
-// then it is judged again (spec M10.2). The API server decides how its dependents are deleted.
+// deleteMachine requests the deletion of a Machine, unless it has changed since it was confirmed.
+// Then the next sync judges it again (spec M10.2). The API server decides how its dependents are
+// deleted.
 func (e *Executor) deleteMachine(ctx context.Context, machine remediation.MachineReference, outcome *pendingOutcome) error {
 	client, _, err := e.client(machine.Kind, machine.Namespace)
 	if err != nil {

@@ -25,9 +25,8 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 )
 
-// denied reports whether admission has refused a write, or was to be asked and does not
-// answer (spec 13.5). A missing permission and any other failure say nothing about what a
-// further attempt brings (P5).
+// denied reports whether admission has refused a write, or did not answer (spec 13.5). After
+// a missing permission or any other failure, a further attempt may succeed (P5).
 func denied(err error) bool {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
@@ -36,7 +35,7 @@ func denied(err error) bool {
 	message := status.Status().Message
 	switch status.Status().Code {
 	case http.StatusForbidden:
-		// The authorizer has one form of words, which names the verb and the resource.
+		// The authorizer always uses the same text, which names the verb and the resource.
 		return !strings.Contains(message, " cannot patch resource ")
 	case http.StatusUnprocessableEntity:
 		return true
@@ -46,10 +45,10 @@ func denied(err error) bool {
 }
 
 // markTimedOut writes the annotation, unless the live object already has it, has
-// succeeded or is another one. The live object decides because the annotation
-// turns a success into a failure with some remediators. They write to it too, so it
-// is read again after a conflict. It returns when the remediator was told: an
-// earlier process may have done so and died before status had it.
+// succeeded or is another one. The live object decides, because with some remediators the
+// annotation turns a success into a failure. Remediators write to it too, so it is read
+// again after a conflict. markTimedOut returns the time of the mark: an earlier process
+// may have written it and died before status had it.
 func (e *Executor) markTimedOut(ctx context.Context, action remediation.MarkTimedOut) (at time.Time, err error) {
 	cr := action.CR
 	client, mapping, err := e.client(cr.GroupVersionKind(), cr.Namespace)
@@ -103,9 +102,9 @@ func (e *Executor) mark(ctx context.Context, client dynamic.ResourceInterface, m
 	return action.At, nil
 }
 
-// timedOutPatch returns the patch of the one annotation. The resource version
-// binds it to the object that was looked at: a success that is reported in
-// between turns it into a conflict.
+// timedOutPatch returns the patch of the annotation. The resource version binds it to the
+// object that was read: if a success is reported in between, the patch fails with a
+// conflict.
 func timedOutPatch(uid types.UID, resourceVersion string, at time.Time) ([]byte, error) {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid":             uid,

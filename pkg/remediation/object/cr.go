@@ -32,21 +32,21 @@ type CR struct {
 	// conditions, empty where the object does not have them (spec 11.7).
 	Succeeded, PermanentNodeDeletionExpected corev1.ConditionStatus
 	// FailureReason, FailureMessage and FailedSince are those of the condition Succeeded
-	// while it is False, cut to what a decision has room for. FailedSince is zero if the
-	// condition gives no time.
+	// while it is False. The texts are cut to the room of a decision. FailedSince is zero if
+	// the condition gives no time.
 	FailureReason, FailureMessage string
 	FailedSince                   time.Time
 	// Fenced means that a condition says that the node is safely down.
 	Fenced bool
-	// FencedSince is since when the first of these conditions says so. It is zero if
-	// none of them gives a time that can be true.
+	// FencedSince is since when the first of these conditions says so. It is zero if none of
+	// them gives a plausible time.
 	FencedSince time.Time
 }
 
 var _ runtime.Object = &CR{}
 
-// ParseCR reads a remediation object. A status of any shape is accepted: what
-// cannot be understood is not set.
+// ParseCR reads a remediation object. It accepts a status of any shape: fields that
+// cannot be understood are not set.
 func ParseCR(object *unstructured.Unstructured) *CR {
 	cr := &CR{
 		TypeMeta: metav1.TypeMeta{APIVersion: object.GetAPIVersion(), Kind: object.GetKind()},
@@ -80,8 +80,8 @@ func ParseCR(object *unstructured.Unstructured) *CR {
 	return cr
 }
 
-// The bytes that are kept of the reason and of the message of a failure. The caches hold
-// the CRs of thousands of nodes.
+// The number of bytes that are kept of the reason and of the message of a failure. The
+// caches hold the CRs of thousands of nodes.
 const maxFailureReason, maxFailureMessage = 128, 256
 
 // addFailure keeps why the remediation has failed, if it has.
@@ -104,8 +104,8 @@ func (c *CR) Failure() string {
 	return strings.Join(details, ": ") + ", and no step follows"
 }
 
-// addFencing takes note of a condition that says that the node is safely down. One
-// of a remediator that reports only success is as good: it comes no sooner.
+// addFencing records a condition that says that the node is safely down. If a remediator
+// only reports success, that counts, too: it comes no earlier.
 func (c *CR) addFencing(condition map[string]any) {
 	switch condition["type"] {
 	case v1alpha1.RemediationSucceeded, v1alpha1.RemediationFenceAgentActionSucceeded, v1alpha1.RemediationFencingSucceeded:
@@ -166,7 +166,8 @@ func (c *CR) Template() (name string, known bool) {
 // Deleting reports whether the deletion of the CR was requested.
 func (c *CR) Deleting() bool { return c.DeletionTimestamp != nil }
 
-// TimedOut reports whether the CR was told to stop, whatever the value says.
+// TimedOut reports whether the CR was told to stop. The value of the mark does not
+// matter.
 func (c *CR) TimedOut() bool {
 	_, marked := c.Annotations[v1alpha1.AnnotationTimedOut]
 	return marked
@@ -182,9 +183,8 @@ func (c *CR) TimedOutAt() (time.Time, bool) {
 	return at, true
 }
 
-// FencedAt returns the first instant at which the CR says that the node is safely
-// down, and false if it does not say so. Without a time that can be true, that is
-// the instant now at which it is seen.
+// FencedAt returns the first instant at which the CR says that the node is safely down,
+// and false if it does not say so. Without a plausible time, it is the instant now.
 func (c *CR) FencedAt(now time.Time) (time.Time, bool) {
 	if !c.Fenced {
 		return time.Time{}, false
@@ -209,9 +209,8 @@ func (c *CR) OwnedBy(owner Owner) bool {
 	return false
 }
 
-// Owners returns the names of the NodeHealthChecks that own the CR. The uid is
-// not compared: a NodeHealthCheck that was deleted and created again goes on with
-// what it had.
+// Owners returns the names of the NodeHealthChecks that own the CR. It does not compare
+// the uid: a NodeHealthCheck that was deleted and created again goes on with its CRs.
 func (c *CR) Owners() []string {
 	var names []string
 	for i := range c.OwnerReferences {
@@ -223,8 +222,8 @@ func (c *CR) Owners() []string {
 	return names
 }
 
-// SameAs reports whether no decision can tell the two apart: they have the same metadata and
-// the same of the conditions that are read.
+// SameAs reports whether both lead to the same decisions: they have equal metadata, and equal
+// values in the conditions that are read.
 func (c *CR) SameAs(other *CR) bool {
 	return c.UID == other.UID && c.Succeeded == other.Succeeded &&
 		c.FailureReason == other.FailureReason && c.FailureMessage == other.FailureMessage &&
@@ -234,7 +233,8 @@ func (c *CR) SameAs(other *CR) bool {
 		slices.EqualFunc(c.OwnerReferences, other.OwnerReferences, sameOwner)
 }
 
-// sameOwner reports whether two references are to the same object: garbage collection removes those to what is gone.
+// sameOwner reports whether two references are to the same object. Garbage collection removes references to deleted
+// objects.
 func sameOwner(a, b metav1.OwnerReference) bool {
 	return a.UID == b.UID && a.Name == b.Name && a.Kind == b.Kind && a.APIVersion == b.APIVersion
 }

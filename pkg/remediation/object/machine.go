@@ -65,8 +65,8 @@ const (
 	clonedFromGroupKind = "/cloned-from-groupkind"
 )
 
-// without returns a copy that lacks the keys. They are ours, whether or not we set them: a template
-// must not name a Node, for example.
+// without returns a copy that lacks the keys. Only the controller may set them: a template must not
+// name a Node, for example.
 func without(copied map[string]string, keys ...string) map[string]string {
 	rest := maps.Clone(copied)
 	for _, key := range keys {
@@ -84,8 +84,8 @@ func merged(copied, ours map[string]string) map[string]string {
 	return all
 }
 
-// LeftForMachine reports whether the CR, which is in the namespace of the Machine, is one that another
-// controller has left for it: it has an ownerReference to the Machine, and none to any health check (spec M12.4).
+// LeftForMachine reports whether another controller has left the CR for the Machine, which is in its namespace: it
+// has an ownerReference to the Machine, and none to any health check (spec M12.4).
 func (c *CR) LeftForMachine(machine MachineTarget) bool {
 	ofMachine := false
 	for i := range c.OwnerReferences {

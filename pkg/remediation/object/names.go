@@ -18,10 +18,10 @@ import (
 // hashLength is the number of hex digits that tell CRs of several templates apart.
 const hashLength = 8
 
-// Name returns the name of the CR for node: that of the node itself, because some
-// remediators find the node by it, or where the template permits another one a
-// name that differs for every template. It is a valid object name, and the same
-// each time: the name is the lock against a second CR.
+// Name returns the name of the CR for node. It is the name of the node, because some
+// remediators find the node by it. If the template permits other names, it differs for
+// every template. It is a valid object name, and the same each time: the name is the lock
+// against a second CR.
 func Name(node string, template *Template) string {
 	if !template.SupportsMultiple() {
 		return node

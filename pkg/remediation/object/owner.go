@@ -32,8 +32,8 @@ func (o Owner) LeaseHolder() string {
 	return o.Kind + "-" + o.Namespace + "/" + o.Name
 }
 
-// owns reports whether an ownerReference is to the owner. The uid is not compared: an owner
-// that was deleted and created again goes on with what it had (spec 1.4).
+// owns reports whether an ownerReference is to the owner. It does not compare the uid: an
+// owner that was deleted and created again goes on with its CRs (spec 1.4).
 func (o Owner) owns(reference *metav1.OwnerReference) bool {
 	return reference.APIVersion == o.APIVersion && reference.Kind == o.Kind && reference.Name == o.Name
 }

@@ -45,7 +45,7 @@ func ParseTemplate(object *unstructured.Unstructured) *Template {
 	}
 	spec, _, _ := unstructured.NestedFieldNoCopy(object.Object, "spec", "template", "spec")
 	template.Spec, _ = spec.(map[string]any)
-	// What is malformed counts as not set.
+	// A malformed field counts as not set.
 	template.CopiedLabels, _, _ = unstructured.NestedStringMap(object.Object, "spec", "template", "metadata", "labels")
 	template.CopiedAnnotations, _, _ = unstructured.NestedStringMap(object.Object, "spec", "template", "metadata", "annotations")
 	return template
@@ -70,8 +70,8 @@ func (t *Template) SupportsMultiple() bool {
 	return present
 }
 
-// SameAs reports whether CRs rendered from both templates, and the judgement on
-// them, are the same. The status of a template is no part of that.
+// SameAs reports whether both templates give the same CRs and the same checks. The status
+// of a template does not matter.
 func (t *Template) SameAs(other *Template) bool {
 	return t.UID == other.UID && maps.Equal(t.Annotations, other.Annotations) && reflect.DeepEqual(t.Spec, other.Spec) &&
 		maps.Equal(t.CopiedLabels, other.CopiedLabels) && maps.Equal(t.CopiedAnnotations, other.CopiedAnnotations)

@@ -1,7 +1,7 @@
 // Copyright The nhc-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package servingtest has what tests of servers need whose clients bear tokens.
+// Package servingtest helps tests of servers whose clients have bearer tokens.
 package servingtest
 
 import (
@@ -12,8 +12,8 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 )
 
-// Admit has the reviews of a fake clientset know one token, and permit its user what is
-// allowed.
+// Admit has the reviews of a fake clientset know one token, and permit its user the
+// allowed accesses.
 func Admit(kube *fake.Clientset, token string, allowed func(*authorizationv1.SubjectAccessReviewSpec) bool) {
 	kube.PrependReactor("create", "tokenreviews", func(action clienttesting.Action) (bool, runtime.Object, error) {
 		review := action.(clienttesting.CreateAction).GetObject().(*authenticationv1.TokenReview).DeepCopy()

@@ -76,8 +76,8 @@ var decisionTypes = map[v1alpha1.DecisionReason]v1alpha1.DecisionType{
 	DecidedControlPlaneProvider: v1alpha1.DecisionHeld, DecidedTemplateUnavailable: v1alpha1.DecisionHeld,
 }
 
-// DecisionType returns the type of the decisions about Machines that have this reason, and
-// nothing for a reason that there is not.
+// DecisionType returns the type of the decisions about Machines that have this reason. It is
+// empty for an unknown reason.
 func DecisionType(reason v1alpha1.DecisionReason) v1alpha1.DecisionType { return decisionTypes[reason] }
 
 // DecisionReasons returns all reasons of decisions about Machines with their types. The map is

@@ -5,9 +5,9 @@ package v1beta1
 
 import "k8s.io/apimachinery/pkg/util/intstr"
 
-// IntOrString is a number or a percentage into which any stored integer can be decoded: one
-// beyond 32 bits is kept as text, which is no valid limit. OpenShift's schema accepts it, and it
-// must not keep all other MachineHealthChecks from being decoded (spec M3.4).
+// IntOrString is a number or a percentage. It decodes any stored integer: one beyond 32 bits
+// becomes text, which is no valid limit. OpenShift's schema accepts such an integer, and it must
+// not keep all other MachineHealthChecks from being decoded (spec M3.4).
 //
 // +kubebuilder:validation:XIntOrString
 type IntOrString intstr.IntOrString

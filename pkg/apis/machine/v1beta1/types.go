@@ -57,9 +57,9 @@ type MachineHealthCheckSpec struct {
 	// +kubebuilder:validation:MaxItems=256
 	UnhealthyConditions []UnhealthyCondition `json:"unhealthyConditions,omitempty"`
 
-	// maxUnhealthy is the number, or the percentage of the selected Machines, that may be
-	// unhealthy for remediations to begin. Percentages are rounded down. 0 and 0% let none
-	// begin.
+	// maxUnhealthy is a number of Machines, or a percentage of the selected Machines. While
+	// more of them are unhealthy, no remediation begins. Percentages are rounded down. With 0
+	// and 0%, none begins.
 	// +optional
 	// +kubebuilder:default="100%"
 	// +kubebuilder:validation:XIntOrString

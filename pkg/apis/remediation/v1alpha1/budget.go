@@ -10,8 +10,8 @@ import (
 
 // What a budget is, its fields and its validation are sections B1 and B2 of the specification.
 
-// RemediationBudget bounds how many Nodes or Machines are taken into remediation, by whichever
-// health checks. It only ever delays the beginning of remediations.
+// RemediationBudget limits how many Nodes or Machines all health checks together take into
+// remediation. It only delays the beginning of remediations.
 //
 // +genclient
 // +genclient:nonNamespaced
@@ -74,17 +74,17 @@ type RemediationBudgetSpec struct {
 	// +optional
 	MachineSelector *BudgetMachineSelector `json:"machineSelector,omitempty"`
 
-	// topologyKey is the key of a label of Nodes, or of Machines. They are grouped by its value,
-	// and the budget holds for each group by itself. Those without the label form one group. Left
-	// out, all that are selected form one group.
+	// topologyKey is the key of a label of Nodes, or of Machines. Those with the same value form a
+	// group, and the budget holds for each group by itself. Those without the label form one group.
+	// Without topologyKey, all that are selected form one group.
 	// +optional
 	// +kubebuilder:validation:MaxLength=317
 	// +kubebuilder:validation:XValidation:rule=`self.indexOf('/') <= 253 && self.matches('^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$')`,message="topologyKey must be a label key, a name of at most 63 characters after an optional DNS subdomain and a slash"
 	TopologyKey string `json:"topologyKey,omitempty"`
 
-	// maxUnhealthy is the number, or the percentage of the Nodes of a group, that may be not
-	// healthy for a remediation to begin there. The Node to be remediated is one of them.
-	// Percentages are rounded up.
+	// maxUnhealthy is a number of Nodes, or a percentage of the Nodes of a group. While more
+	// Nodes of the group are not healthy, no remediation begins there. The Node to be
+	// remediated counts as one of them. Percentages are rounded up.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:Pattern=`^((100|[0-9]{1,2})%|[0-9]+)$`
@@ -111,9 +111,9 @@ type RemediationBudgetSpec struct {
 	// +kubebuilder:validation:XValidation:rule=`!self.matches('^([0-9]+([.][0-9]+)?(ns|us|µs|ms|s|m|h))+$') || self.findAll('[0-9.]+[a-zµ]+').map(p, double(p.find('[0-9.]+')) * (p.endsWith('h') ? 3600.0 : p.endsWith('m') ? 60.0 : p.endsWith('ms') ? 0.001 : p.endsWith('us') || p.endsWith('µs') ? 0.000001 : p.endsWith('ns') ? 0.000000001 : 1.0)).sum() <= 9223372036.0`,message="minInterval must not be longer than 2562047h47m16s"
 	MinInterval *metav1.Duration `json:"minInterval,omitempty"`
 
-	// cooldown is for how long a group must have been within maxUnhealthy again, after more of its
-	// Nodes were not healthy, before anything begins in it. After an outage the last Nodes are still
-	// booting when the group comes back within maxUnhealthy.
+	// cooldown delays remediations in a group that has exceeded maxUnhealthy. Nothing begins there until
+	// the group has been within maxUnhealthy again for this long. After an outage the last Nodes are
+	// still booting when the group comes back within maxUnhealthy.
 	// +optional
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$`
@@ -186,9 +186,9 @@ type BudgetSchedule struct {
 	Duration metav1.Duration `json:"duration"`
 }
 
-// RemediationBudgetStatus is what was counted (spec B5.2). What a restart must not forget is
-// in it: when the last remediation of a group began. With a machineSelector, the numbers are those
-// of Machines, whatever the fields are called.
+// RemediationBudgetStatus is what the controller has counted (spec B5.2). It also keeps what a
+// restart must not forget: when the last remediation of a group began. With a machineSelector, the
+// numbers count Machines, although the fields are named after Nodes.
 type RemediationBudgetStatus struct {
 	// observedGeneration is the generation of the spec this status is for.
 	// +optional
@@ -207,8 +207,8 @@ type RemediationBudgetStatus struct {
 	// +optional
 	RemediatingNodes *int32 `json:"remediatingNodes,omitempty"`
 
-	// remediationsAllowed is how many more Nodes may be taken into remediation now, in the
-	// group where that are the fewest. It is absent while nothing limits the number.
+	// remediationsAllowed is how many more remediations may begin now, in the group that
+	// allows the fewest. It is absent while nothing limits the number.
 	// +optional
 	RemediationsAllowed *int32 `json:"remediationsAllowed,omitempty"`
 
@@ -249,8 +249,8 @@ type BudgetGroup struct {
 	// lastStarted is when the last remediation began.
 	// +optional
 	LastStarted *metav1.Time `json:"lastStarted,omitempty"`
-	// withinSince is since when the group has been within maxUnhealthy after it had exceeded it, until cooldown
-	// is over.
+	// withinSince is when the group came back within maxUnhealthy after it had exceeded it. It is absent once
+	// cooldown is over.
 	// +optional
 	WithinSince *metav1.Time `json:"withinSince,omitempty"`
 }

@@ -28,8 +28,8 @@ type Decision struct {
 	// since is when this type and reason were decided first without interruption.
 	// +required
 	Since metav1.Time `json:"since"`
-	// nextCheckTime is when time alone changes the decision. It is absent if it
-	// takes something else to change it, or if another client may put it off.
+	// nextCheckTime is when time alone changes the decision. It is absent if only an event
+	// changes the decision, or if another client may put it off.
 	// +optional
 	NextCheckTime *metav1.Time `json:"nextCheckTime,omitempty"`
 }
@@ -47,8 +47,8 @@ type DecisionType string
 const (
 	// DecisionRemediating means that a remediator is working on the Node.
 	DecisionRemediating DecisionType = "Remediating"
-	// DecisionWaiting means that something is about to be done, and that what it
-	// waits for passes by itself or is tried again.
+	// DecisionWaiting means that the controller is about to do something. What it waits for
+	// passes by itself, or the controller tries again.
 	DecisionWaiting DecisionType = "Waiting"
 	// DecisionHeld means that the state of the cluster or the wish of a user forbids to
 	// begin.

@@ -129,9 +129,9 @@ type NodeHealthCheckSpec struct {
 	// +kubebuilder:validation:XValidation:rule=`!string(self).matches('^[0-9]+$') || size(string(self)) <= 18 && int(string(self)) <= 2147483647`,message="must not exceed 2147483647"
 	MinHealthy *intstr.IntOrString `json:"minHealthy,omitempty"`
 
-	// maxUnhealthy is the number, or the percentage of the selected Nodes, that
-	// may be not healthy for a remediation to be started. Percentages are
-	// rounded up. Exactly one of minHealthy and maxUnhealthy must be set.
+	// maxUnhealthy is a number of Nodes, or a percentage of the selected Nodes. While more of
+	// them are not healthy, no remediation is started. Percentages are rounded up. Exactly
+	// one of minHealthy and maxUnhealthy must be set.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:Pattern=`^((100|[0-9]{1,2})%|[0-9]+)$`
