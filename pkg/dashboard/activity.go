@@ -23,7 +23,7 @@ const (
 // checkColumn is the one with the name of the health check.
 const checkColumn = 1
 
-// list is who is in the same situation.
+// list has the nodes and Machines in the same situation.
 type list struct {
 	id, title, empty string
 	subjects         []view.Subject
@@ -56,7 +56,7 @@ func counts(a *view.Activity) (numbers []count) {
 	return numbers
 }
 
-// short returns the lists of a page that has other things, too: those of a check, or of all checks.
+// short returns the short lists of a page with other content, for one check or for all.
 func short(r *request, a *view.Activity, check string) (tables []table) {
 	for _, l := range lists(a) {
 		t := l.table(r, check == "")

@@ -9,9 +9,9 @@ import (
 	"unicode/utf8"
 )
 
-// clean replaces in a page what html/template leaves, because it is no markup: control characters,
-// marks that change the direction of the text or hide some of it, and bytes that are no UTF-8. The
-// templates have none of them, so they come from the cluster.
+// clean replaces characters in a page that html/template leaves, because they are no markup: control
+// characters, marks that change the direction of the text or hide some of it, and bytes that are no
+// UTF-8. The templates have none of them, so they come from the cluster.
 func clean(page []byte) []byte {
 	if isASCII(page) {
 		return page

@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package dashboard shows in a browser what kubectl nhc shows on a terminal: the state of all health
-// checks, what is known about a node, and what happened before. It is one [http.Handler] that only
-// reads, needs nothing from other hosts, and is complete without JavaScript. It decides nothing
-// itself: what it shows comes from package view, in its words.
+// checks, the facts about a node, and the history. It is one [http.Handler] that only reads, needs
+// nothing from other hosts, and is complete without JavaScript. It decides nothing itself: package view
+// has its content and its words.
 package dashboard
 
 import (
@@ -21,28 +21,30 @@ import (
 
 // Source is where a dashboard reads the cluster.
 type Source interface {
-	// State returns what is known now. It does not wait, and sends no request.
+	// State returns the present state. It does not wait, and sends no request.
 	State() State
-	// Details reads what is shown of one node besides the snapshot, and what of that is missing.
+	// Details reads the details of one node that the snapshot does not have, and says which of them
+	// are missing.
 	Details(ctx context.Context, snapshot *view.Snapshot, node string) (*view.Details, []view.Missing)
 }
 
-// State is what a Source knows at one time.
+// State is the knowledge of a Source at one time.
 type State struct {
 	// Snapshot is shared and must not be changed.
 	Snapshot *view.Snapshot
 	// Version is another one after each change.
 	Version uint64
-	// Lost is since when a part of the snapshot cannot be followed, zero while all of it is.
+	// Lost is since when a part of the snapshot cannot be followed, zero if all of it is
+	// followed.
 	Lost time.Time
 	// Outdated is closed when there is a newer state.
 	Outdated <-chan struct{}
 }
 
-// Config is what a Dashboard needs. All fields are required but Cluster.
+// Config is what a Dashboard needs. All fields except Cluster are required.
 type Config struct {
 	Source Source
-	// Now reads the clock. Times are shown in the location of what it returns.
+	// Now reads the clock. Times are shown in its location.
 	Now func() time.Time
 	// Cluster is a name for people, for the title of the pages.
 	Cluster string
@@ -71,8 +73,8 @@ func New(config Config) *Dashboard {
 	return d
 }
 
-// policy permits what the pages consist of: their own style, script and requests, and nothing else.
-// Text never becomes markup or script, not even by mistake of the script (Trusted Types).
+// policy permits only the parts of the pages: their own style, script and requests. Text never becomes
+// markup or script, also if the script has a fault (Trusted Types).
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; " +
 	"base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
@@ -87,7 +89,7 @@ func (d *Dashboard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	d.mux.ServeHTTP(w, r)
 }
 
-// secure sets what every answer has. No other origin is permitted to read any (no CORS).
+// secure sets the headers of every answer. No other origin may read an answer (no CORS).
 func secure(header http.Header) {
 	header.Set("Content-Security-Policy", policy)
 	header.Set("X-Content-Type-Options", "nosniff")
@@ -97,7 +99,7 @@ func secure(header http.Header) {
 	header.Set("Cache-Control", "no-store")
 }
 
-// unknown says that there is no such page, and where there is one.
+// unknown says that there is no such page, and links to the first pages.
 func unknown(r *request, _ *page) *problem {
 	up := "./" + strings.Repeat("../", strings.Count(r.URL.Path, "/")-1)
 	return &problem{status: http.StatusNotFound, Title: "No such page", Text: "There is no such page here. These are the first ones:", Links: []cell{{Text: "Overview", Link: up}, {Text: "History", Link: up + "history"}}}
@@ -108,7 +110,7 @@ const assetDirectory = "assets"
 //go:embed assets
 var assets embed.FS
 
-// types are those of the files that the pages need: there is no other one.
+// types are the types of all files that the pages need.
 var types = map[string]string{
 	"style.css":  "text/css; charset=utf-8",
 	"script.js":  "text/javascript; charset=utf-8",
@@ -124,5 +126,5 @@ func serveAsset(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", types[name])
-	_, _ = w.Write(content) // Who asked has gone.
+	_, _ = w.Write(content) // The client has gone.
 }

@@ -11,9 +11,8 @@ import (
 	"sync/atomic"
 )
 
-// Door lets in those who know its token: it is the first element of the path. It is for a server that
-// listens on a loopback address, where other users of the machine can connect, too, and so can any
-// page that a browser of the user shows.
+// Door admits clients that know its token: the first element of the path. It protects a server on a
+// loopback address, where other users of the machine can connect, and any page in a browser of the user.
 type Door struct {
 	handler http.Handler
 	hosts   []string
@@ -24,7 +23,7 @@ type Door struct {
 }
 
 // NewDoor returns a Door in front of a handler. Requests have to name one of these hosts, with its
-// port: another name has been made to resolve to this address (DNS rebinding).
+// port: any other name was made to resolve to this address by an attacker (DNS rebinding).
 func NewDoor(handler http.Handler, token string, hosts ...string) *Door {
 	return &Door{handler: handler, hosts: hosts, token: sha256.Sum256([]byte(token)), path: "/" + token + "/"}
 }
@@ -32,8 +31,8 @@ func NewDoor(handler http.Handler, token string, hosts ...string) *Door {
 // Path is where the handler is served.
 func (d *Door) Path() string { return d.path }
 
-// Admit accepts a path /ticket once, and sends who asks for it to the handler. Other processes can see
-// the arguments of the one that opens a browser: the ticket is of no use to them afterwards.
+// Admit accepts a path /ticket once, and redirects its client to the handler. Other processes can see the
+// arguments of the process that opens a browser. The used ticket does not help them.
 func (d *Door) Admit(ticket string) string {
 	d.ticket.Store(new(sha256.Sum256([]byte(ticket))))
 	return "/" + ticket
@@ -62,7 +61,7 @@ func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// knows compares the name that the request is for.
+// knows reports whether the request is for one of the hosts.
 func (d *Door) knows(host string) bool {
 	for _, known := range d.hosts {
 		if strings.EqualFold(host, known) {

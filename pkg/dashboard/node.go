@@ -20,7 +20,7 @@ type nodeBody struct {
 	History cell
 }
 
-// checkOfNode is what one NodeHealthCheck makes of the node.
+// checkOfNode is the node from the view of one NodeHealthCheck.
 type checkOfNode struct {
 	Name   cell
 	Note   string
@@ -58,7 +58,7 @@ func (d *Dashboard) node(r *request, p *page) *problem {
 	return nil
 }
 
-// nodeNotes are what holds for the node, whatever a health check makes of it.
+// nodeNotes are notes about the node that do not depend on a health check.
 func nodeNotes(e *view.Explanation) (notes []cell) {
 	if e.ControlPlane {
 		notes = append(notes, plain("It is a node of the control plane."))

@@ -21,8 +21,8 @@ import (
 //go:embed templates
 var templateFiles embed.FS
 
-// parseTemplates returns the template of each page. What all of them have is in layout.html and
-// parts.html.
+// parseTemplates returns the template of each page. layout.html and parts.html have their common
+// parts.
 func parseTemplates() map[string]*template.Template {
 	pages := map[string]*template.Template{}
 	for _, name := range []string{"overview", "nodes", "check", "node", "history", "episode", "problem"} {
@@ -32,14 +32,14 @@ func parseTemplates() map[string]*template.Template {
 	return pages
 }
 
-// page is what the layout of all pages shows.
+// page is the data of the layout of all pages.
 type page struct {
 	Title string
 	// Current is the page of the navigation that this one belongs to.
 	Current string
 	Cluster string
 	Version uint64
-	// Time is when what the page shows was the state of the cluster.
+	// Time is the time of the shown state.
 	Time    stamp
 	Notices []notice
 	// Filter is the form above what changes, nil on most pages.
@@ -79,7 +79,7 @@ type problem struct {
 	status int
 	Title  string
 	Text   string
-	// Links are what may have been meant.
+	// Links are pages that the user may have meant.
 	Links []cell
 }
 
@@ -119,7 +119,7 @@ func (d *Dashboard) write(w http.ResponseWriter, name string, p *page, status in
 	_, _ = w.Write(body) // Who asked has gone.
 }
 
-// notices say what is missing, and what is not followed any more.
+// notices say which parts are missing, and which are not followed any more.
 // While the cluster cannot be followed, nothing is known about the leader.
 func notices(state State, missing []view.Missing, now time.Time) (notices []notice) {
 	lost := state.Lost

@@ -1,9 +1,8 @@
 // Copyright The nhc-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package admission answers what the API server would say of a new object of ours, without an API
-// server: with the libraries that the API server itself uses, and with the manifests that are
-// installed. No rule is written down here.
+// Package admission answers like the API server about a new object of ours, without an API server.
+// It uses the libraries of the API server and the installed manifests. It contains no rules itself.
 package admission
 
 import (
@@ -27,7 +26,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/manifests"
 )
 
-// Cause is one reason for which the API server refuses an object, in its words.
+// Cause is one reason for a refusal by the API server, in its words.
 type Cause struct {
 	// Field is the path of the field, empty if the cause is about all of the object.
 	Field string
@@ -35,7 +34,7 @@ type Cause struct {
 	Message string
 }
 
-// Answer is what the API server does with an object.
+// Answer is the answer of the API server for an object.
 type Answer struct {
 	// Object is the object as it would be stored: with defaults, and without unknown fields. It is nil
 	// if the object cannot even be read.
@@ -49,7 +48,7 @@ type Answer struct {
 	Namespaced bool
 }
 
-// Rules are what admission asks about each kind. They are compiled when they are needed first.
+// Rules are the rules of admission for each kind. They are compiled at their first use.
 type Rules struct {
 	kinds map[schema.GroupKind]func() (*kind, error)
 }
@@ -125,8 +124,8 @@ func (r *Rules) Knows(kind schema.GroupKind) bool {
 	return known
 }
 
-// Create answers what the API server does with a new object of a kind that is known. What it says
-// of the schema comes first: only what the schema accepts is judged by policies.
+// Create answers like the API server for a new object of a known kind. The schema comes first:
+// policies only judge objects that the schema accepts.
 func (r *Rules) Create(ctx context.Context, object *unstructured.Unstructured) (*Answer, error) {
 	groupVersionKind := object.GroupVersionKind()
 	rules, err := r.of(groupVersionKind)

@@ -25,7 +25,7 @@ import (
 // MaxSize is how large a file may be. No API server takes an object of that size.
 const MaxSize = 16 << 20
 
-// Document is what one document of a file, one item of a list in it, or one object that another one wraps, has.
+// Document is one document of a file, one item of a list in it, or one object that another object wraps.
 type Document struct {
 	// Source is the name of the file.
 	Source string
@@ -35,13 +35,14 @@ type Document struct {
 	Number int
 	// Within names the object that has this one in it, such as a policy. It is empty for documents and items.
 	Within string
-	// Partial means that a policy merges the object into the one that is there: what is missing in it may be there.
+	// Partial means that a policy merges the object into an existing one, which may have the missing fields.
 	Partial bool
 	// Object has an apiVersion or a kind, and usually both. It is nil if the document is no object.
 	Object *unstructured.Unstructured
 	// Problem says why the document is no object, empty if it is one.
 	Problem string
-	// Aside means that the Problem is none: the document is not meant for the API server as it is.
+	// Aside means that the Problem is no fault: the document is not meant for the API server as it
+	// is.
 	Aside bool
 
 	text *text
@@ -52,7 +53,8 @@ type Document struct {
 // NoObject is the Problem of a document that has neither apiVersion nor kind.
 const NoObject = "it is no Kubernetes object, which has an apiVersion and a kind"
 
-// Read reads a file. The result has at least one document, which may say that there is none.
+// Read reads a file. The result has at least one document. Its Problem may say that the file
+// has none.
 func Read(source string, file io.Reader) []Document {
 	content, err := io.ReadAll(io.LimitReader(file, MaxSize+1))
 	switch {
@@ -100,7 +102,7 @@ func (t *text) document(problem string, aside bool) Document {
 	return Document{Source: t.source, Number: t.number, Problem: problem, Aside: aside, text: t}
 }
 
-// parse returns what one document has: nothing if it is empty, each item of a list, and what objects wrap.
+// parse returns the objects of one document: none if it is empty, each item of a list, and wrapped objects.
 func (t *text) parse() []Document {
 	converted, err := yaml.YAMLToJSONStrict(t.content)
 	if err != nil {
@@ -165,8 +167,8 @@ func (t *text) fields(content map[string]any, path, within string) (documents []
 	return documents
 }
 
-// wrapped returns the objects that are a value, or in it. A reference to an object is none, and what a policy wants
-// not to be there is none either.
+// wrapped returns the object that a value is, or the objects in it. References to objects do not count, nor do
+// objects that a policy forbids.
 func (t *text) wrapped(value any, path, within string) (documents []Document) {
 	switch value := value.(type) {
 	case map[string]any:
@@ -217,8 +219,9 @@ func oneLine(err error) string {
 	return strings.TrimRight(text, ".")
 }
 
-// Line returns the line of the file that has a field of the object, such as spec.steps[0].timeout: the one of the
-// deepest field above it that is there, or of what cannot be read the line of the Problem. It is 0 if the line is not known.
+// Line returns the line of the file with a field of the object, such as spec.steps[0].timeout. If the field is
+// missing, it is the line of the deepest existing field above it. For an unreadable document, it is the line of the
+// Problem. It is 0 if the line is not known.
 func (d *Document) Line(field string) int {
 	if found := lineNumber.FindStringSubmatch(d.Problem); found != nil {
 		number, _ := strconv.Atoi(found[1])
@@ -237,7 +240,7 @@ func (d *Document) Line(field string) int {
 	return 0
 }
 
-// lineOf returns the line of a path, or of what is deepest on the way to it.
+// lineOf returns the line of a path, or of the deepest existing part of it.
 func lineOf(node *goyaml.Node, path string) int {
 	if node.Kind == goyaml.DocumentNode && len(node.Content) == 1 {
 		node = node.Content[0]
@@ -279,7 +282,7 @@ func child(node *goyaml.Node, path string) (key, value *goyaml.Node, rest string
 // lineNumber is how the library of YAML names a line of a document.
 var lineNumber = regexp.MustCompile(`\bline ([0-9]{1,9})\b`)
 
-// inFile returns what is wrong with a document with the numbers of the lines in the file.
+// inFile returns the problem of a document with the line numbers of the file.
 func (t *text) inFile(problem string) string {
 	return lineNumber.ReplaceAllStringFunc(problem, func(found string) string {
 		number, _ := strconv.Atoi(strings.TrimPrefix(found, "line "))
@@ -301,8 +304,8 @@ func (d *Document) Mentions(words []string) bool {
 	return false
 }
 
-// templated reports whether some line that is no comment has what a tool replaces: an action of a Go template, as Helm
-// has them, or a variable, as Flux and clusterctl have them.
+// templated reports whether some line that is no comment has a placeholder: an action of a Go template, as for Helm,
+// or a variable, as for Flux and clusterctl.
 func templated(content []byte) bool {
 	for line := range bytes.Lines(content) {
 		line = bytes.TrimSpace(line)

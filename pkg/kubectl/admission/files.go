@@ -19,9 +19,8 @@ const StandardInput = "-"
 // extensions are those of the files that are read in a directory, as kubectl has them.
 var extensions = []string{".json", ".yaml", ".yml"}
 
-// ReadFiles reads files, directories, and for [StandardInput] what is given as such. Of a directory
-// it reads the files with the usual extensions, and those of its directories if it is recursive. What is written for
-// kustomize is set aside.
+// ReadFiles reads files, directories, and standard input for [StandardInput]. In a directory it reads the files with
+// the usual extensions, and with recursive also those of its directories. It sets files for kustomize aside.
 func ReadFiles(paths []string, recursive bool, standardInput io.Reader) ([]Document, error) {
 	var documents []Document
 	for _, path := range paths {
@@ -49,7 +48,7 @@ func ReadFiles(paths []string, recursive bool, standardInput io.Reader) ([]Docum
 	return documents, nil
 }
 
-// filesOf returns a file itself, and what is to be read of a directory, by name.
+// filesOf returns a file itself, or the files to read in a directory, by name.
 func filesOf(path string, recursive bool) ([]string, error) {
 	if strings.Contains(path, "://") {
 		return nil, fmt.Errorf("%s is no file: download it, or give it with -f -", path)
@@ -82,7 +81,7 @@ func filesOf(path string, recursive bool) ([]string, error) {
 	return files, nil
 }
 
-// setAside sets aside what is written for kustomize: kustomizations, and the patches that they name.
+// setAside sets files for kustomize aside: kustomizations, and the patches that they name.
 func setAside(documents []Document) {
 	patches := map[string]string{}
 	for i := range documents {

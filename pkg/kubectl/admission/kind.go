@@ -80,7 +80,7 @@ func newKind(crd *apiextensionsv1.CustomResourceDefinition, policies []*admissio
 	return k, nil
 }
 
-// read does what the API server does with an object before it is judged: defaults, unknown fields,
+// read prepares an object as the API server does before it judges it: defaults, unknown fields,
 // values that are null, and metadata.
 func (k *kind) read(object *unstructured.Unstructured) *Answer {
 	answer := &Answer{Namespaced: k.namespaced}
@@ -114,7 +114,7 @@ func (k *kind) read(object *unstructured.Unstructured) *Answer {
 	return answer
 }
 
-// complete sets what a request sets.
+// complete sets the fields that a request sets.
 func (k *kind) complete(meta *metav1.ObjectMeta) {
 	switch {
 	case !k.namespaced:
@@ -150,7 +150,7 @@ func (k *kind) validate(ctx context.Context, object *unstructured.Unstructured) 
 // expect, or so large that they might take too long.
 var blocking = []field.ErrorType{field.ErrorTypeNotSupported, field.ErrorTypeRequired, field.ErrorTypeTooLong, field.ErrorTypeTooMany, field.ErrorTypeTypeInvalid}
 
-// unchecked is what the API server says then.
+// unchecked is the message of the API server in that case.
 var unchecked = field.Invalid(nil, nil, "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation")
 
 func blocksRules(errs field.ErrorList) bool {

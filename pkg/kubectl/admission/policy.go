@@ -28,7 +28,7 @@ import (
 type policy struct {
 	name                            string
 	conditions, validations, values admissioncel.ConditionEvaluator
-	// messages are those of the validations that do not compute them.
+	// messages are the fixed messages of validations.
 	messages []string
 }
 
@@ -65,7 +65,7 @@ func (e *expression) ReturnTypes() []*cel.Type { return e.returns }
 func (e *expression) GetName() string { return e.name }
 
 var (
-	// declared and bound are nothing besides the object and the request.
+	// declared and bound have only the object and the request.
 	declared = admissioncel.OptionalVariableDeclarations{}
 	bound    = admissioncel.OptionalVariableBindings{}
 )

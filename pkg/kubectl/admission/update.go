@@ -17,9 +17,9 @@ import (
 	"k8s.io/apiserver/pkg/cel/common"
 )
 
-// Update answers what the API server does with a new version of an object of a kind that is known, or
-// of its status alone. What the schema refuses in both versions passes. Policies are not asked, and
-// what may not change in metadata is not either.
+// Update answers like the API server for a new version of an object of a known kind, or of its status
+// alone. Values that the schema refuses in both versions pass. It checks neither policies nor immutable
+// metadata.
 func (r *Rules) Update(ctx context.Context, old, object *unstructured.Unstructured, status bool) (*Answer, error) {
 	rules, err := r.of(object.GroupVersionKind())
 	if err != nil {

@@ -1,8 +1,8 @@
 // Copyright The nhc-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cluster reads what the commands of kubectl nhc show, once or as it changes. What is
-// optional and cannot be read is missing in the snapshot, which says so.
+// Package cluster reads the objects that the commands of kubectl nhc show, once or continuously.
+// If an optional kind cannot be read, it is missing in the snapshot, which says so.
 package cluster
 
 import (
@@ -41,8 +41,8 @@ type Clients struct {
 	Mapper  func() (meta.RESTMapper, error)
 	// Namespace restricts what is in namespaces, empty for all of them.
 	Namespace string
-	// Program is who lacks a permission, at the beginning of a sentence, if these are not the clients
-	// of the person who reads it.
+	// Program is the subject of a sentence about a missing permission, if these are not the clients of
+	// the reader.
 	Program string
 }
 
@@ -73,10 +73,11 @@ type kind struct {
 	version schema.GroupVersion
 	// required means that without it there is no snapshot.
 	required bool
-	// quiet means that news of it is no reason to look again.
+	// quiet means that its changes are no reason to look again.
 	quiet  bool
 	object runtime.Object
-	// client is what list and watch use: some, in tests, cannot do all that an API server can.
+	// client is the client for list and watch. Clients in tests cannot do everything that an API
+	// server can.
 	client any
 	list   func(context.Context, metav1.ListOptions) (runtime.Object, error)
 	watch  func(context.Context, metav1.ListOptions) (watch.Interface, error)
@@ -246,8 +247,9 @@ func (k *kind) read(ctx context.Context, clients *Clients) (read answer) {
 	return read
 }
 
-// explainForbidden returns the error of a list. Where a kind is not served, most users are told that
-// it is forbidden, because permissions are checked first: what is served, everybody may ask.
+// explainForbidden returns the error of a list. If a kind is not served, most users get the answer
+// forbidden, because permissions are checked first. Discovery, which all users may read, tells whether
+// it is served.
 func (c *Clients) explainForbidden(k *kind, err error) error {
 	if !apierrors.IsForbidden(err) || k.version.Empty() {
 		return err
@@ -262,7 +264,7 @@ func (c *Clients) explainForbidden(k *kind, err error) error {
 	return notServed(k)
 }
 
-// notServed is what the API server says of a kind that it does not serve.
+// notServed is the error of the API server for a kind that it does not serve.
 func notServed(k *kind) error {
 	return apierrors.NewNotFound(k.version.WithResource(k.resource).GroupResource(), "")
 }
@@ -286,11 +288,11 @@ func (c *Clients) assemble(kinds []kind, answers []answer) (*view.Snapshot, erro
 	return snapshot, nil
 }
 
-// trim drops from an object what is never shown, and takes the most room.
+// trim drops the largest parts of an object that are never shown.
 func trim(object any) (any, error) {
 	accessor, ok := object.(metav1.Object)
 	if !ok {
-		return object, nil // What stands for an object whose deletion was missed.
+		return object, nil // A placeholder for an object whose deletion was missed.
 	}
 	accessor.SetManagedFields(nil)
 	if node, ok := object.(*corev1.Node); ok {

@@ -20,10 +20,10 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
 
-// Error says in one sentence what is wrong and what to do about it.
+// Error is one sentence: what is wrong, and what to do about it.
 type Error struct {
 	Sentence string
-	// Cause is what has happened, nil if nothing has.
+	// Cause is the underlying error, nil if there is none.
 	Cause error
 	// Denied is the beginning of the sentence, without advice, if the user lacks a permission.
 	Denied string
@@ -53,7 +53,7 @@ const (
 	machineHealthChecks = "machinehealthchecks"
 )
 
-// reading reports whether a verb changes nothing.
+// reading reports whether a verb only reads.
 func reading(verb string) bool { return verb == "get" || verb == "list" || verb == "watch" }
 
 // Explain returns an error of a request as an *Error. The verb and the plural name of the
@@ -96,7 +96,7 @@ func Explain(err error, verb, resource string) error {
 	return &Error{Sentence: sentence, Cause: err}
 }
 
-// denied is what the message of a missing permission looks like.
+// denied is the form of the message about a missing permission.
 var denied = regexp.MustCompile(`User ".*" cannot [a-z]+ resource "`)
 
 // Denied reports whether the user lacks a permission, in contrast to what admission refuses.
@@ -123,7 +123,7 @@ func message(err error) string {
 	return strings.TrimRight(err.Error(), ".")
 }
 
-// isNetwork reports whether there was no answer at all. What a file system says looks like it to
+// isNetwork reports whether there was no answer at all. Errors of a file system also implement
 // [net.Error].
 func isNetwork(err error) bool {
 	_, request := errors.AsType[*url.Error](err)

@@ -20,8 +20,8 @@ import (
 // ServiceAccount is that of the controller.
 type ServiceAccount struct{ Namespace, Name string }
 
-// ReadFacts reads what advice about these objects depends on. If the cluster does not answer at all,
-// there are no facts, and what is missing says why.
+// ReadFacts reads the facts that advice about these objects depends on. If the cluster does not answer
+// at all, there are no facts, and Missing says why.
 func ReadFacts(ctx context.Context, clients *Clients, objects []lint.Object, account ServiceAccount) (*lint.Facts, error) {
 	kinds := Kinds{Nodes: true, MachineHealthChecks: slices.ContainsFunc(objects, aboutMachines)}.of(clients)
 	for i := range kinds {
@@ -55,7 +55,7 @@ func aboutMachines(object lint.Object) bool {
 	return object.Accepted != nil && object.Accepted.MachineHealthCheck != nil
 }
 
-// NoFacts are those about a cluster that cannot be asked.
+// NoFacts are the facts about a cluster that does not answer.
 func NoFacts(reason error) *lint.Facts {
 	return &lint.Facts{Snapshot: view.Snapshot{Missing: []view.Missing{{Resource: "the cluster", Reason: reason.Error()}}}}
 }
@@ -71,7 +71,7 @@ func unreachable(answers []answer) (reason error) {
 	return reason
 }
 
-// factsReader reads what only some objects are about.
+// factsReader reads facts that only some objects need.
 type factsReader struct {
 	*Clients
 	account ServiceAccount
@@ -124,7 +124,8 @@ func (r *factsReader) readMachines(ctx context.Context, api string) error {
 	return nil
 }
 
-// miss records what cannot be read, once. It returns an error only if nothing more can be read.
+// miss records once that a kind cannot be read. It only returns an error if nothing more can be
+// read.
 func (r *factsReader) miss(resource, verb string, err error) error {
 	if ctxEnded(err) {
 		return Explain(err, verb, resource)

@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	// settleTime is how long further changes are waited for: most come in groups.
+	// settleTime is how long a Cluster waits for further changes: most come in groups.
 	settleTime = 100 * time.Millisecond
-	// interval is how often there is a new state at most.
+	// interval is the shortest time between two states.
 	interval = time.Second
 	// renewalInterval is how often the lease of the leader is looked at: its renewals are no news.
 	renewalInterval = 5 * time.Second
@@ -24,7 +24,7 @@ const (
 	retryInterval = 30 * time.Second
 	// detailsTimeout is how long a page waits for what is read about a node.
 	detailsTimeout = 5 * time.Second
-	// detailsKept is of how many nodes that is kept, for the interval.
+	// detailsKept is for how many nodes the details are kept, for the interval.
 	detailsKept = 100
 )
 
@@ -133,7 +133,7 @@ func (c *Cluster) renew(leader *view.Leader) (changed bool) {
 	return c.absent != before
 }
 
-// publish makes what is known now the state.
+// publish makes the present knowledge the state.
 func (c *Cluster) publish() {
 	snapshot, now := c.watch.Snapshot(), c.Now()
 	c.mu.Lock()

@@ -31,8 +31,8 @@ type Watch struct {
 	failing map[string]error
 }
 
-// NewWatch reads the kinds once, so that what cannot be read is known, and then follows those
-// that can until the context ends. Wait returns when it has stopped.
+// NewWatch reads the kinds once, to find out which cannot be read. Then it follows the readable
+// kinds until the context ends. Wait returns when it has stopped.
 func NewWatch(ctx context.Context, clients *Clients, wanted Kinds) (*Watch, error) {
 	w := &Watch{clients: clients, kinds: wanted.of(clients), changed: make(chan struct{}, 1), failing: map[string]error{}}
 	w.first = make([]answer, len(w.kinds))
@@ -140,8 +140,8 @@ func (w *Watch) change() {
 	}
 }
 
-// Snapshot returns what is known now. A kind that cannot be read at the moment is there as it was
-// last, and named among what is missing.
+// Snapshot returns the present knowledge. If a kind cannot be read at the moment, it has its last
+// state, and Missing names it.
 func (w *Watch) Snapshot() *view.Snapshot {
 	answers := make([]answer, len(w.kinds))
 	for i, informer := range w.informers {

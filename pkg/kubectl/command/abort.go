@@ -169,7 +169,7 @@ func (i *Intervener) abort(ctx context.Context, running *Running) (Result, error
 	return result, nil
 }
 
-// Irrevocable says what an abort cannot take back.
+// Irrevocable names the effects that an abort cannot undo.
 const Irrevocable = "What a remediator has done already is not taken back: a power-off or a reboot that was sent, evicted pods, taints, the deletion of a Machine. " +
 	"An object with a finalizer stays until its remediator has let go of it"
 

@@ -21,7 +21,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
 )
 
-// formatText is the format of what says what was done.
+// formatText is the format of results in sentences.
 const formatText = "text"
 
 // change is a command that changes something.
@@ -29,7 +29,7 @@ type change struct {
 	*root
 	output output
 	dryRun string
-	// needs are the permissions for all that the command does, in the words of a sentence.
+	// needs are the permissions for everything that the command does, as part of a sentence.
 	needs string
 }
 
@@ -55,7 +55,7 @@ func (r *root) intervention(command *cobra.Command, needs string) (*cobra.Comman
 	return command, c
 }
 
-// intervener returns who makes the changes.
+// intervener returns the Intervener that makes the changes.
 func (c *change) intervener() (*Intervener, error) {
 	mode := DryRun(c.dryRun)
 	switch mode {
@@ -72,7 +72,7 @@ func (c *change) intervener() (*Intervener, error) {
 	return &Intervener{Clients: clients, DryRun: mode}, nil
 }
 
-// report prints what has become of an intervention.
+// report prints the result of an intervention.
 func (c *change) report(result Result) error {
 	switch c.output.format {
 	case formatText:
@@ -102,7 +102,7 @@ func (c *change) warn(ctx context.Context, clients *cluster.Clients) {
 	}
 }
 
-// needed names all that the command needs, where an error names what one of its requests lacks.
+// needed names all permissions of the command in an error about one missing permission.
 func (c *change) needed(err error) error {
 	if known, ok := errors.AsType[*cluster.Error](err); ok && known.Denied != "" {
 		return &cluster.Error{Sentence: known.Denied + ": " + c.needs + ".", Cause: err}
@@ -163,7 +163,7 @@ type Intervener struct {
 	DryRun DryRun
 }
 
-// Result is what has become of an intervention.
+// Result is the result of an intervention.
 type Result struct {
 	// Resource and Name are those of the object.
 	Resource schema.GroupResource

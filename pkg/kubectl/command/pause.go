@@ -105,10 +105,10 @@ func noReason(command string) error {
 	return &cluster.Error{Sentence: "Say why, with --reason: others see it, and " + command + " by it."}
 }
 
-// finished is what a pause alone means for what runs.
+// finished says what a pause means for running remediations.
 const finished = ", and remediations that run are finished"
 
-// Pause adds a reason to the pause requests of a NodeHealthCheck (spec 10.1). Those of others stay.
+// Pause adds a reason to the pause requests of a NodeHealthCheck (spec 10.1). Reasons of others stay.
 func (i *Intervener) Pause(ctx context.Context, name, reason string) (Result, error) {
 	return i.setPauseRequests(ctx, name, func(requests []string) ([]string, string, error) {
 		if slices.Contains(requests, reason) {

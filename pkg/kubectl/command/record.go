@@ -89,8 +89,8 @@ func (r *root) runRecord(ctx context.Context, options *recordOptions) error {
 	return errors.Join(err, recorder.close())
 }
 
-// markInterval is how often a recording says that it goes on, so that it is known how long it lasted
-// if it is not stopped properly.
+// markInterval is how often a recording writes that it goes on. So its length is known if it does not
+// stop properly.
 const markInterval = time.Minute
 
 // recorder records the news of Nodes.
@@ -103,7 +103,7 @@ type recorder struct {
 	out    *recordingFile
 	writer *simulation.Writer
 	start  time.Time
-	// lost is why there is no news since an instant, nil if there is.
+	// lost says why and since when there is no news, nil if there is.
 	lost   error
 	lostAt time.Time
 }

@@ -67,7 +67,7 @@ func oneRecording(_ *cobra.Command, args []string) error {
 	return nil
 }
 
-// configuration is what decides in a replay.
+// configuration has the objects that decide in a replay.
 type configuration struct {
 	// source says where it comes from.
 	source  string
@@ -75,10 +75,10 @@ type configuration struct {
 	budgets []*v1alpha1.RemediationBudget
 }
 
-// configurations are what is replayed.
+// configurations are the configurations of a replay.
 type configurations struct {
 	after configuration
-	// before is what to compare with, nil if there is nothing.
+	// before is the configuration to compare with, nil if there is none.
 	before  *configuration
 	notes   []string
 	missing []view.Missing
@@ -129,7 +129,7 @@ func (r *root) runReplay(ctx context.Context, options *replayOptions, file strin
 	})
 }
 
-// replayed returns what a configuration does about a recording. It is incomplete if the context ends.
+// replayed returns the replay of a recording with a configuration. It is incomplete if the context ends.
 func replayed(ctx context.Context, from *simulation.Recording, with *configuration) *simulation.Result {
 	in := simulation.NewReplay(from)
 	in.Checks, in.Budgets = with.checks, with.budgets
@@ -220,7 +220,8 @@ func replacedIn(stored, files *view.Snapshot, source string) *configuration {
 	}
 }
 
-// addCluster adds what the cluster has. If that is optional, what cannot be read is missing.
+// addCluster adds the objects of the cluster. If they are optional, unreadable kinds are
+// missing.
 func (r *root) addCluster(ctx context.Context, both *configurations, optional bool) error {
 	limited, cancel := context.WithTimeout(ctx, factsTimeout)
 	defer cancel()

@@ -1,8 +1,8 @@
 // Copyright The nhc-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package command has the commands of kubectl nhc: what they read, and how they print it. Each
-// command is a file. No command ends the process, or reads the clock or the environment by itself.
+// Package command has the commands of kubectl nhc. Each command is a file. No command ends the
+// process, or reads the clock or the environment by itself.
 package command
 
 import (
@@ -22,7 +22,7 @@ import (
 // Environment is what the commands get from the process.
 type Environment struct {
 	genericiooptions.IOStreams
-	// Now reads the clock. Times are printed in the location of what it returns.
+	// Now reads the clock. Times are printed in its location.
 	Now func() time.Time
 	// Getenv reads a variable of the environment.
 	Getenv func(string) string
@@ -32,9 +32,9 @@ type Environment struct {
 
 // Exit codes.
 const (
-	// ExitOK means that what was asked for was shown or done, also if the view is partial.
+	// ExitOK means that the command has done its work, also if the view is partial.
 	ExitOK = 0
-	// ExitError means that it was not. Standard error has one sentence.
+	// ExitError means that it has failed. Standard error has one sentence.
 	ExitError = 1
 )
 
@@ -66,7 +66,7 @@ func explain(err error) (sentences []string) {
 	return []string{err.Error()}
 }
 
-// root is what all commands share.
+// root has the common state of all commands.
 type root struct {
 	Environment
 	config *genericclioptions.ConfigFlags

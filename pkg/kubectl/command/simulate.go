@@ -155,8 +155,8 @@ func (o *simulateOptions) parse(in *simulation.Input) error {
 	return nil
 }
 
-// simulatedFiles returns the NodeHealthChecks and budgets of files. What admission would refuse is an
-// error for each object.
+// simulatedFiles returns the NodeHealthChecks and budgets of files. It returns an error for each object
+// that admission would refuse.
 func (r *root) simulatedFiles(ctx context.Context, files []string) (*view.Snapshot, []string, error) {
 	found := &view.Snapshot{}
 	if len(files) == 0 {
@@ -258,8 +258,8 @@ func (r *root) simulatedCluster(ctx context.Context) (*view.Snapshot, []string, 
 	return snapshot, nil, nil
 }
 
-// replaced returns the objects of a cluster with those of files in the place of those with the same
-// name. An object of a file inherits from the one before what only the cluster knows.
+// replaced returns the objects of a cluster after objects of files have replaced those of the same
+// name. An object of a file inherits the facts that only the cluster knows.
 func replaced[T metav1.Object](stored, files []T, inherit func(fresh, before T)) []T {
 	for _, fresh := range files {
 		if i := slices.IndexFunc(stored, func(other T) bool { return other.GetName() == fresh.GetName() }); i >= 0 {

@@ -1,8 +1,8 @@
 // Copyright The nhc-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package installation finds out whether the controller is installed as this version ships it, and
-// works. It changes nothing, and believes nothing that it cannot read.
+// Package installation checks whether the controller is installed as this version ships it, and
+// works. It changes nothing, and assumes nothing that it cannot read.
 package installation
 
 import (
@@ -14,10 +14,10 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/cluster"
 )
 
-// Options say what is looked for.
+// Options say what Check looks for.
 type Options struct {
-	// Account is the ServiceAccount of the controller, whose namespace is that of its Deployment. Without it, the one of
-	// the manifests, in the namespace of the leader.
+	// Account is the ServiceAccount of the controller, in the namespace of its Deployment. The default is that of the
+	// manifests, in the namespace of the leader.
 	Account cluster.ServiceAccount
 	// LeaseNamespace is that of the leases of nodes.
 	LeaseNamespace string
@@ -31,7 +31,7 @@ func (p *Part) problem(format string, args ...any) {
 	p.Problems = append(p.Problems, fmt.Sprintf(format, args...))
 }
 
-// unknown records why something cannot be read, once.
+// unknown records once why something cannot be read.
 func (p *Part) unknown(err error, verb, resource string) {
 	p.unread(cluster.Explain(err, verb, resource).Error())
 }

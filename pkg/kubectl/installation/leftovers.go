@@ -17,8 +17,8 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 )
 
-// leftovers looks for remediation objects whose health check is gone: garbage collection leaves those that have a further
-// owner, and only a controller that runs meanwhile deletes them (spec 4.8).
+// leftovers looks for remediation objects whose health check is gone. Garbage collection leaves objects with a
+// further owner, and only a running controller deletes them (spec 4.8).
 func (c *checker) leftovers(ctx context.Context) *Part {
 	part := &Part{Name: "Remediation objects"}
 	part.Found = "none is left over"
@@ -32,7 +32,7 @@ func (c *checker) leftovers(ctx context.Context) *Part {
 		existing.Insert(nhcs.Items[i].Name)
 	}
 	served, err := c.Kube.Discovery().ServerPreferredResourcesWithContext(ctx)
-	if err != nil { // What it has found is looked at.
+	if err != nil { // The kinds that it has found are checked.
 		part.unknown(err, "discover", "all kinds")
 	}
 	for _, resource := range remediationResources(served) {
@@ -60,7 +60,8 @@ func (c *checker) leftovers(ctx context.Context) *Part {
 	return part
 }
 
-// leftOver reports whether the health check of a remediation object of ours is gone. What is being deleted waits for its remediator.
+// leftOver reports whether the health check of a remediation object of ours is gone. An object that is being deleted
+// does not count: it waits for its remediator.
 func leftOver(cr *object.CR, existing sets.Set[string]) bool {
 	ofMachines := slices.ContainsFunc(cr.OwnerReferences, func(owner metav1.OwnerReference) bool { return owner.Kind == machinev1beta1.Kind })
 	return !cr.Deleting() && !ofMachines && !existing.HasAny(cr.Owners()...)

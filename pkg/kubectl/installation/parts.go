@@ -19,7 +19,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
 
-// apply is what to do about an object of the manifests.
+// apply is the advice about an object of the manifests.
 const apply = "Apply the manifests of this version."
 
 // crds compares the CustomResourceDefinitions with those of this version. That of MachineHealthChecks may be OpenShift's.
@@ -84,7 +84,7 @@ func (c *checker) policies(ctx context.Context) *Part {
 	return part
 }
 
-// permissions asks for what the controller cannot do without.
+// permissions checks the permissions that the controller needs.
 func (c *checker) permissions(ctx context.Context) *Part {
 	part := &Part{Name: "Permissions"}
 	part.Found = fmt.Sprintf("ServiceAccount %s/%s", c.Account.Namespace, c.Account.Name)

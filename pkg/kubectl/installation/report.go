@@ -9,7 +9,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
 )
 
-// Report is what was found of an installation, in the order in which it has to be mended.
+// Report has the findings about an installation, in the order in which to repair it.
 type Report struct {
 	Parts []*Part `json:"parts"`
 }
@@ -19,13 +19,13 @@ type Part struct {
 	Name string `json:"name"`
 	// Problems are what is wrong, and what to do about it.
 	Problems []string `json:"problems,omitempty"`
-	// Unread is why it cannot be told whether something is wrong.
+	// Unread says why a part could not be checked.
 	Unread []string `json:"unread,omitempty"`
-	// Found is what is there.
+	// Found says what was found.
 	Found string `json:"found,omitempty"`
 }
 
-// Count returns how many problems there are, and how much cannot be told.
+// Count returns the number of problems, and of parts that could not be checked.
 func (r *Report) Count() (problems, unread int) {
 	for _, part := range r.Parts {
 		problems += len(part.Problems)
@@ -34,13 +34,14 @@ func (r *Report) Count() (problems, unread int) {
 	return problems, unread
 }
 
-// Works reports whether all was read, and all is well.
+// Works reports whether everything was read and is in order.
 func (r *Report) Works() bool {
 	problems, unread := r.Count()
 	return problems+unread == 0
 }
 
-// Print prints what is wrong with an installation, then what could not be told, then what is well.
+// Print prints the problems of an installation, then the parts that could not be checked, then the
+// parts in order.
 func (r *Report) Print(printer *view.Printer) {
 	sections := view.Sections{Printer: printer}
 	if r.Works() {

@@ -24,7 +24,7 @@ func apiVersionOf(kind string) string {
 	return v1alpha1.SchemeGroupVersion.String()
 }
 
-// ours returns the kind that a kind is, or is meant to be: in other letters, or in the plural.
+// ours returns our kind for a kind, also if it is written with other letters or in the plural.
 func ours(kind string) string {
 	for _, known := range Kinds {
 		if strings.EqualFold(kind, known) || strings.EqualFold(kind, known+"s") {
@@ -34,8 +34,8 @@ func ours(kind string) string {
 	return ""
 }
 
-// Recognize says of an object of a file whether it is of one of the Kinds: then both results are empty. It may
-// also be meant to be, under a wrong name; or it is to be skipped, for a reason.
+// Recognize checks whether an object of a file has one of the Kinds. Then both results are empty. Otherwise the
+// object has a wrong name for one of the Kinds, or it is skipped for a reason.
 func Recognize(object *unstructured.Unstructured) (wrong *Finding, skipped string) {
 	group, _, _ := strings.Cut(object.GetAPIVersion(), "/")
 	kind := ours(object.GetKind())
@@ -75,7 +75,7 @@ func unrendered(value any) (found bool) {
 	return found
 }
 
-// Skip returns what stands for a document, or an object, that is skipped for a reason.
+// Skip returns the entry of a document or an object that is skipped for a reason.
 func Skip(source, reason string) Object {
 	return Object{Source: source, Skipped: true, Reason: reason, Findings: []Finding{}}
 }
@@ -83,8 +83,7 @@ func Skip(source, reason string) Object {
 // OtherKind reports whether an object is skipped because it is of another kind.
 func (o *Object) OtherKind() bool { return o.Skipped && o.Reason == noRules }
 
-// SameLine reports whether an object that is skipped needs no line beside that of another one: one for each file and
-// reason is enough.
+// SameLine reports whether two skipped objects share a line of the output: one for each file and reason is enough.
 func (o *Object) SameLine(other *Object) bool {
 	return o.Skipped && other.Skipped && o.Source == other.Source && o.Reason == other.Reason
 }

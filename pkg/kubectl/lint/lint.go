@@ -1,10 +1,10 @@
 // Copyright The nhc-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package lint finds what admission accepts in a NodeHealthCheck, a MachineHealthCheck or a
-// RemediationBudget, and is probably a mistake: a limit that lets nothing begin, a selector of no node, a
-// template that is missing. It is pure: what it knows of a cluster it is told as Facts, and it judges
-// with the packages of the controller.
+// Package lint finds probable mistakes in a NodeHealthCheck, a MachineHealthCheck or a RemediationBudget
+// that admission accepts: a limit that lets nothing begin, a selector of no node, a template that is
+// missing. It is pure: it gets its knowledge of a cluster as Facts, and it judges with the packages of the
+// controller.
 package lint
 
 import (
@@ -22,7 +22,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 )
 
-// Severity tells what the API server refuses from what is only not advisable.
+// Severity separates errors, which the API server refuses, from advice.
 type Severity string
 
 const (
@@ -37,7 +37,7 @@ type Finding struct {
 	Severity Severity `json:"severity"`
 	// Field is the path of the field, empty if it is the object as a whole.
 	Field string `json:"field,omitempty"`
-	// Line is the one of the file that has the field, 0 if it is not known.
+	// Line is the line of the field in the file, 0 if it is not known.
 	Line int `json:"line,omitempty"`
 	// Also are further fields with the same finding.
 	Also []string `json:"also,omitempty"`
@@ -46,19 +46,19 @@ type Finding struct {
 	Do   string `json:"do,omitempty"`
 }
 
-// Facts are what is known about a cluster.
+// Facts are the known facts about a cluster.
 type Facts struct {
 	// Asked means that there is a cluster. Otherwise nothing is known.
 	Asked bool
-	// Snapshot has the Nodes and the health checks of the cluster, with what is to be applied in the place
-	// of what is there.
+	// Snapshot has the Nodes and the health checks of the cluster. Objects that are to be applied replace the
+	// existing ones.
 	view.Snapshot
 	// NodesKnown means that the Nodes were read, also if there are none.
 	NodesKnown bool
 	// Machines are those of the APIs in MachinesKnown.
 	Machines      []*machinehealth.Machine
 	MachinesKnown map[string]bool
-	// Templates are what is known of templates.
+	// Templates are the known templates.
 	Templates map[Reference]Template
 }
 
@@ -68,15 +68,15 @@ type Reference struct {
 	Namespace, Name string
 }
 
-// ReferenceOf returns what identifies a template.
+// ReferenceOf returns the identity of a template.
 func ReferenceOf(reference *corev1.ObjectReference) Reference {
 	return Reference{GroupVersionKind: reference.GroupVersionKind(), Namespace: reference.Namespace, Name: reference.Name}
 }
 
-// Template is what is known of a template.
+// Template has the known facts about a template.
 type Template struct {
-	// Problem is why the controller cannot use it: it is missing, or its kind is. Empty if it can,
-	// as far as is known.
+	// Problem says why the controller cannot use it: it is missing, or its kind is. It is empty if no
+	// problem is known.
 	Problem string
 	// Others are templates of its kind that exist, if it is missing, as namespace/name.
 	Others []string
@@ -96,11 +96,11 @@ func (f *findings) advise(field, do, what string, args ...any) {
 	*f = append(*f, Finding{Severity: Advice, Field: field, What: fmt.Sprintf(what, args...), Do: do})
 }
 
-// largest is up to how many nodes a percentage is tried with: from a hundred on, each percentage
-// that ever stands for more than none, or fewer than all, does.
+// largest is the largest number of nodes that a percentage is tried with. With a hundred nodes,
+// each percentage shows whether it ever allows more than none, or fewer than all.
 const largest = 200
 
-// Durations that a healthy machine needs. What is shorter takes a reboot for a failure.
+// Durations that a healthy machine needs. A shorter duration treats a reboot as a failure.
 const (
 	// usualReboot is how long a virtual machine takes to reboot; hardware takes several times as long.
 	usualReboot = 2 * time.Minute
@@ -185,8 +185,8 @@ func some(names []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 }
 
-// sorted returns findings by severity, and otherwise as they were found. What is to be said of several fields is said
-// once.
+// sorted returns findings by severity, and otherwise in the order in which they were found. Equal findings about
+// several fields become one.
 func sorted(all []Finding) []Finding {
 	once := []Finding{}
 	for _, finding := range all {

@@ -16,7 +16,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
 )
 
-// Report is what was found.
+// Report has the findings.
 type Report struct {
 	Objects []Object `json:"objects"`
 	// Errors and Advice are the numbers of findings.
@@ -28,14 +28,14 @@ type Report struct {
 	Missing []view.Missing `json:"missing,omitempty"`
 }
 
-// Object is an object, or what should be one, and what is wrong with it.
+// Object is an object, or a document that should be one, with its findings.
 type Object struct {
 	// Source is the file, empty for an object of the cluster.
 	Source    string `json:"source,omitempty"`
 	Kind      string `json:"kind,omitempty"`
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name,omitempty"`
-	// Skipped means that it is nothing to judge, for a Reason.
+	// Skipped means that it is not judged, for a Reason.
 	Skipped  bool      `json:"skipped,omitempty"`
 	Reason   string    `json:"reason,omitempty"`
 	Findings []Finding `json:"findings"`
@@ -77,7 +77,7 @@ func NewAccepted(object *unstructured.Unstructured) (*Accepted, error) {
 	return accepted, nil
 }
 
-// Unreadable returns what stands for a document that is no object.
+// Unreadable returns the entry of a document that is no object.
 func Unreadable(source, problem string) Object {
 	what := strings.ToUpper(problem[:1]) + problem[1:]
 	return Object{Source: source, Findings: []Finding{{Severity: Error, What: what}}}
@@ -96,7 +96,7 @@ func (o *Object) RefuseUnknown(field string) {
 	})
 }
 
-// Merge puts objects that are to be applied into the place of those of the cluster.
+// Merge replaces objects of the cluster by the objects that are to be applied.
 func (f *Facts) Merge(objects []Object) {
 	for _, object := range objects {
 		if object.Accepted == nil {
@@ -145,7 +145,7 @@ func NewReport(objects []Object, facts *Facts) *Report {
 	return report
 }
 
-// Linted returns the number of objects that there are rules about.
+// Linted returns the number of objects that lint has judged.
 func (r *Report) Linted() int {
 	linted := 0
 	for i := range r.Objects {

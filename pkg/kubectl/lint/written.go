@@ -20,8 +20,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
 
-// Written returns advice about an object that is in a file, where it was accepted or not: what the file says is applied
-// again and again.
+// Written returns advice about an object in a file, accepted or not. The file may be applied again and again.
 func Written(object *unstructured.Unstructured, namespaced bool) []Finding {
 	var f findings
 	if !namespaced && object.GetNamespace() != "" {
@@ -114,7 +113,7 @@ func texts(spec any, of func(*metav1.LabelSelector) []string, problems func(stri
 	return wrong
 }
 
-// Complete takes back what the API server says of fields that are missing: the object is merged into one that may have them.
+// Complete removes findings of the API server about missing fields: the object is merged into one that may have them.
 func (o *Object) Complete() {
 	o.Findings = slices.DeleteFunc(o.Findings, func(finding Finding) bool {
 		message := strings.TrimPrefix(finding.What, "Invalid value: ")
@@ -136,7 +135,7 @@ var hints = map[string]string{
 	"minHealthy and maxUnhealthy cannot be specified at the same time":              "keep one of them",
 }
 
-// elsewhere says where fields are that are often written in a wrong place, or under the name of another API.
+// elsewhere says where to write fields that are often in a wrong place, or have the name of another API.
 var elsewhere = map[string]string{
 	"spec.remediationTemplate.order":   stepsHaveIt,
 	"spec.remediationTemplate.timeout": stepsHaveIt,

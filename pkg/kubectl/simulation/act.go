@@ -14,8 +14,8 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 )
 
-// act carries out the plans in the order of the controller: where nothing begins first. All of it
-// succeeds.
+// act carries out the plans in the order of the controller: plans that begin nothing come first.
+// Every write succeeds.
 func (c *check) act(policy *remediation.Policy, plans []remediation.NodePlan, now time.Time) []remediation.NodeResult {
 	results := make([]remediation.NodeResult, len(plans))
 	for _, creates := range []bool{false, true} {
@@ -65,8 +65,8 @@ func (c *check) carryOut(node string, action remediation.Action, outcome *remedi
 	}
 }
 
-// resume adds the CRs and leases that the status of a check has. What it does not have, such as the
-// conditions of a CR, is as after its creation.
+// resume adds the CRs and leases of the status of a check. Facts that status does not have, such as
+// the conditions of a CR, are as after its creation.
 func (w *world) resume(c *check, now time.Time) {
 	owner := object.OwnerOf(c.nhc)
 	for i := range c.nhc.Status.UnhealthyNodes {

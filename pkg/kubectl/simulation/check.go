@@ -24,7 +24,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/status"
 )
 
-// check is a NodeHealthCheck, with what the controller remembers of it between syncs.
+// check is a NodeHealthCheck, with the memory of the controller between syncs.
 type check struct {
 	*world
 	// nhc has the status of the last sync.
@@ -38,8 +38,7 @@ type check struct {
 	// requested are the CRs whose deletion was requested, and gone those that are gone since.
 	requested map[types.UID]bool
 	gone      []*object.CR
-	// suspects are the nodes that may be anything but healthy, and followed those that the last sync
-	// was about.
+	// suspects are the nodes that may not be healthy. followed are the nodes of the last sync.
 	suspects sets.Set[string]
 	followed []string
 	// seen is what was recorded of nodes, and open their episodes that have not ended.
@@ -71,7 +70,7 @@ func newCheck(w *world, nhc *v1alpha1.NodeHealthCheck) *check {
 	return c
 }
 
-// templatesOf returns what stands for the templates: they exist and can be used, whatever is in them.
+// templatesOf returns stand-ins for the templates: they exist and can be used.
 func templatesOf(spec *v1alpha1.NodeHealthCheckSpec) evaluation.Templates {
 	steps := remediation.Steps(spec)
 	templates := evaluation.Templates{Steps: steps, Templates: make([]*object.Template, len(steps))}
@@ -101,12 +100,12 @@ func (c *check) asker() budget.Asker {
 
 func (c *check) selects(node *corev1.Node) bool { return c.selector.Matches(labels.Set(node.Labels)) }
 
-// needsLook reports whether a node may be anything but healthy.
+// needsLook reports whether a node may not be healthy.
 func (c *check) needsLook(node *corev1.Node) bool {
 	return !health.SurelyHealthy(c.nhc.Spec.UnhealthyConditions, node.Status.Conditions) && c.selects(node)
 }
 
-// sync does once what the controller does in a sync. It reports whether anything was written.
+// sync simulates one sync of the controller. It reports whether anything was written.
 func (c *check) sync(now time.Time) (acted bool) {
 	in := c.observe()
 	evaluated := evaluation.Evaluate(in, now)
@@ -131,8 +130,8 @@ func (c *check) sync(now time.Time) (acted bool) {
 	return slices.ContainsFunc(plans, func(plan remediation.NodePlan) bool { return len(plan.Actions) > 0 })
 }
 
-// candidates returns the names of the nodes that may not be healthy, or that something was done
-// about, sorted. There is nothing to be done about any other.
+// candidates returns the sorted names of the nodes that may not be healthy, or have a remediation.
+// The others need no action.
 func (c *check) candidates() []string {
 	names := c.suspects.Clone().Insert(c.followed...)
 	for name := range c.crs {
@@ -144,7 +143,7 @@ func (c *check) candidates() []string {
 	return sets.List(names)
 }
 
-// observe returns what the controller would see.
+// observe returns the observation of the controller.
 func (c *check) observe() *evaluation.Input {
 	in := &evaluation.Input{NHC: c.nhc, Storm: health.StormOf(&c.nhc.Status), Observed: c.selected, Templates: c.templates, SpecProblem: c.specProblem}
 	entries := status.Finder{Entries: c.known.Entries}
@@ -181,7 +180,7 @@ func (c *check) observe() *evaluation.Input {
 	return in
 }
 
-// report computes the status, and what is remembered until the next sync.
+// report computes the status, and the memory for the next sync.
 func (c *check) report(evaluated *evaluation.Result, results []remediation.NodeResult, now time.Time) {
 	evaluated.SettleStorm(&c.nhc.Spec, results, now)
 	listed := make([]*v1alpha1.UnhealthyNode, len(results))

@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Comparison says what is different from another simulation of the same recording.
+// Comparison has the differences from another simulation of the same recording.
 type Comparison struct {
 	// Against is where the other configuration comes from, Checks and Budgets are the names of its
 	// objects, and Summary has its numbers.
@@ -58,8 +58,8 @@ func (c *Comparison) Count(what Differs) (n int) {
 	return n
 }
 
-// Compare returns what is different after a change of the configuration. The counterpart of a
-// remediation is that of the same node in an episode that overlaps, whichever NodeHealthCheck began it.
+// Compare returns the differences after a change of the configuration. The counterpart of a remediation is
+// a remediation of the same node in an overlapping episode, of any NodeHealthCheck.
 func Compare(against string, before, after *Result) *Comparison {
 	c := &Comparison{Against: against, Checks: before.Checks, Budgets: before.Budgets, Summary: before.Summary, Differences: []Difference{}}
 	episodes := map[string][]*Episode{}
@@ -107,8 +107,8 @@ func compareEpisode(old *Episode, episodes []*Episode, paired map[*Episode]bool)
 	return difference
 }
 
-// sameTime is by how much two remediations may differ that begin at the same time: the API server keeps
-// no fractions of a second.
+// sameTime is the difference between two remediations that still counts as the same time: the API server
+// keeps no fractions of a second.
 const sameTime = time.Second
 
 // compareBegun compares a remediation with its counterpart.

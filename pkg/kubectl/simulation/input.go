@@ -1,9 +1,9 @@
 // Copyright The nhc-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package simulation records how Nodes change, and shows what NodeHealthChecks would do, in simulated time: it runs the packages by
-// which the controller decides on a model of nodes, remediation objects and leases. It is pure: it
-// knows no client and no clock.
+// Package simulation records how Nodes change, and shows what NodeHealthChecks would do, in simulated time. It runs
+// the deciding packages of the controller on a model of nodes, remediation objects and leases. It is pure: it knows
+// no client and no clock.
 //
 // The model is simpler than a cluster. Templates exist, each write succeeds and is seen at once, and
 // a remediation object is gone as soon as it is deleted.
@@ -22,10 +22,10 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
 )
 
-// Input is what is simulated. It is not changed.
+// Input is the input of a simulation. It is not changed.
 type Input struct {
-	// Checks have the status that the controller has reported last, if it has: what it says of
-	// remediations and of a storm goes on.
+	// Checks have the last status of the controller, if there is one. Its remediations and its
+	// storm go on.
 	Checks  []*v1alpha1.NodeHealthCheck
 	Budgets []*v1alpha1.RemediationBudget
 	Nodes   []*corev1.Node
@@ -34,8 +34,8 @@ type Input struct {
 	// Start is when the simulation begins, and Duration how long it takes at most.
 	Start    time.Time
 	Duration time.Duration
-	// Fail are the nodes that become Ready=Unknown, and Recover those that become healthy. What is not
-	// among the Nodes is ignored.
+	// Fail are the nodes that become Ready=Unknown, and Recover those that become healthy. Names that are
+	// not among the Nodes are ignored.
 	Fail, Recover []Change
 	// RepairAfter is how long a remediation takes to make its node healthy, zero if it never does.
 	RepairAfter time.Duration
@@ -44,7 +44,7 @@ type Input struct {
 	Interrupted func() bool
 }
 
-// Change happens to a node so long after the start.
+// Change happens to a node, at a time after the start.
 type Change struct {
 	Node  string
 	After time.Duration
@@ -53,7 +53,7 @@ type Change struct {
 // What happens, as a line names it.
 type What string
 
-// All that a line may be about.
+// The kinds of lines.
 const (
 	Fails        What = "fails"
 	Recovers     What = "recovers"
@@ -73,7 +73,7 @@ const (
 	NotRecorded  What = "nothing is recorded"
 )
 
-// Line is one thing that happens, to nodes or to a NodeHealthCheck.
+// Line is one event, of nodes or of a NodeHealthCheck.
 type Line struct {
 	// After is how long after the start it happens.
 	After metav1.Duration `json:"after"`
@@ -85,12 +85,12 @@ type Line struct {
 	Why   string   `json:"why,omitempty"`
 }
 
-// same reports whether two lines differ in nothing but their nodes.
+// same reports whether two lines only differ in their nodes.
 func (l *Line) same(other *Line) bool {
 	return l.After == other.After && l.Check == other.Check && l.What == other.What && l.Why == other.Why
 }
 
-// Result is what has happened.
+// Result is the result of a simulation.
 type Result struct {
 	Start metav1.Time `json:"start"`
 	// Duration is how much time was simulated.

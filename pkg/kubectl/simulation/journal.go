@@ -14,7 +14,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 )
 
-// journal is what has happened.
+// journal has the events so far.
 type journal struct {
 	start time.Time
 	lines []Line
@@ -32,7 +32,7 @@ func newJournal(start time.Time) journal {
 	return journal{start: start, lines: []Line{}, unhealthy: sets.New[string](), remediated: sets.New[string]()}
 }
 
-// add adds a line, or its nodes to the line of this instant that says the same.
+// add adds a line, or adds its nodes to an equal line of this instant.
 func (j *journal) add(line Line, now time.Time) {
 	line.After = metav1.Duration{Duration: now.Sub(j.start)}
 	for i := j.flushed; i < len(j.lines); i++ {

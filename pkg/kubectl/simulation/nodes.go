@@ -38,7 +38,7 @@ func (w *world) fail(name string, now time.Time) {
 	w.journal.add(Line{Nodes: []string{name}, What: Fails, Why: "Ready=Unknown"}, now)
 }
 
-// recover makes a node healthy: each condition by which it would not be gets another status.
+// recover makes a node healthy: each condition that matches a rule gets another status.
 func (w *world) recover(name, why string, now time.Time) {
 	node := w.nodes[name]
 	if node == nil || !w.unhealthy(node) {

@@ -22,7 +22,7 @@ import (
 // seen is what was recorded of a node that a check looks after.
 type seen struct {
 	unhealthy bool
-	// reason is that of what was recorded last, empty for a node that waits for nothing.
+	// reason is the last recorded reason, empty for a node that waits for nothing.
 	reason v1alpha1.DecisionReason
 	// waits is since when the node is unhealthy without a remediation, zero if it is not.
 	waits time.Time
@@ -33,7 +33,7 @@ var passing = []v1alpha1.DecisionReason{
 	"", v1alpha1.DecidedStepRunning, v1alpha1.DecidedStepSucceeded, v1alpha1.DecidedSoonUnhealthy, v1alpha1.DecidedAwaitingDeletion, v1alpha1.DecidedRecovering,
 }
 
-// record writes down what has changed by a sync.
+// record writes down the changes of a sync.
 func (c *check) record(evaluated *evaluation.Result, report *status.Report, results []remediation.NodeResult, now time.Time) {
 	context := &evaluated.Policy.Context
 	listed := make(map[string]seen, len(results))
@@ -92,7 +92,7 @@ func (c *check) line(node *remediation.Node, what What, why string, now time.Tim
 	c.journal.add(Line{Check: c.nhc.Name, Nodes: []string{node.Name}, What: what, Why: why}, now)
 }
 
-// recordOutcome writes down what was done about a node.
+// recordOutcome writes down the actions for a node.
 func (c *check) recordOutcome(policy *remediation.Policy, result remediation.NodeResult, now time.Time) {
 	node, outcome := result.Plan.Node, result.Outcome
 	for _, cr := range node.Own {
@@ -147,7 +147,8 @@ func stepOf(steps []remediation.Step, cr *object.CR) string {
 	return cr.Kind
 }
 
-// recordDecision writes down why a node waits, unless that is as before. It returns the reason.
+// recordDecision writes down why a node waits, unless the reason is unchanged. It returns the
+// reason.
 func (c *check) recordDecision(context *remediation.Context, node *remediation.Node, decision *v1alpha1.Decision, before v1alpha1.DecisionReason, now time.Time) v1alpha1.DecisionReason {
 	if decision == nil || slices.Contains(passing, decision.Reason) {
 		return ""

@@ -26,11 +26,11 @@ type Entry struct {
 	// Gap is the beginning of a time that was not recorded and ends at this instant, zero if there is
 	// none.
 	Gap time.Time
-	// UID is empty, and Created zero, where they are as before. Another UID means another Node of the
-	// same name: nothing of the one before applies to it.
+	// UID is empty, and Created zero, if they have not changed. Another UID means another Node of the
+	// same name, without the state of the old one.
 	UID     types.UID
 	Created time.Time
-	// Labels and Annotations are nil where they are as before.
+	// Labels and Annotations are nil if they have not changed.
 	Labels, Annotations map[string]string
 	// Conditions are those that have changed.
 	Conditions []Condition
@@ -90,7 +90,7 @@ func applied(before []corev1.NodeCondition, changes []Condition) []corev1.NodeCo
 	return after
 }
 
-// reduced returns what a recording keeps of a Node.
+// reduced returns the parts of a Node that a recording keeps.
 func reduced(node *corev1.Node) *corev1.Node {
 	kept := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name, UID: node.UID, CreationTimestamp: node.CreationTimestamp, Labels: node.Labels}}
 	if value, set := node.Annotations[v1alpha1.AnnotationManuallyConfirmedHealthy]; set { // Decisions read no other.
@@ -103,8 +103,8 @@ func reduced(node *corev1.Node) *corev1.Node {
 	return kept
 }
 
-// difference returns what leads from one reduced Node to the next, and whether that is anything. The
-// Node before is nil if there was none.
+// difference returns the entry for the change from one reduced Node to the next, and whether there is a
+// change. before is nil for a new Node.
 func difference(before, after *corev1.Node) (entry Entry, differs bool) {
 	entry = Entry{Node: after.Name}
 	if before == nil || before.UID != after.UID {

@@ -55,7 +55,7 @@ func Convert(stream io.Reader, out io.Writer) (Converted, error) {
 	}
 }
 
-// wanted is what can be converted.
+// wanted names the objects that can be converted.
 const wanted = "Give what kubectl get nodes -w -o json has printed"
 
 type converter struct {
@@ -75,7 +75,7 @@ type printed struct {
 	Object json.RawMessage `json:"object"`
 }
 
-// object takes one printed object. It returns false for what is none.
+// object takes one printed object. It returns false for other values.
 func (c *converter) object(raw json.RawMessage) bool {
 	var event, of printed
 	if json.Unmarshal(raw, &event) != nil {

@@ -12,7 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Replay is what a configuration does about a recording, and what is different from another one.
+// Replay is the result of a configuration for a recording, with the differences from another
+// configuration.
 type Replay struct {
 	Recorded Recorded `json:"recorded"`
 	// Configuration is where the configuration comes from.
@@ -32,8 +33,8 @@ type Recorded struct {
 	Gaps    int `json:"gaps"`
 }
 
-// NewReplay returns the input that plays a recording. Nodes change as they did then: nothing that a
-// remediation does here changes them.
+// NewReplay returns the input that plays a recording. Nodes change as recorded: simulated remediations
+// do not change them.
 func NewReplay(from *Recording) *Input {
 	return &Input{Recorded: from.Entries, Start: from.Start, Duration: from.End.Sub(from.Start)}
 }
@@ -57,8 +58,8 @@ func NewRecorded(file string, from *Recording) Recorded {
 	return recorded
 }
 
-// reaction is how long after a change of a Node a decision follows. What changes within it is seen at
-// once: of nodes that recover together, the controller does not begin to remediate the second one
+// reaction is the time between a change of a Node and the decision. The controller sees all changes
+// within it together. So it does not begin to remediate the second of two nodes that recover together
 // because of the first one.
 const reaction = 200 * time.Millisecond
 
@@ -76,7 +77,7 @@ func (w *world) play(now time.Time) {
 	}
 }
 
-// playNode changes a Node, and writes down what that means.
+// playNode changes a Node, and writes down the effect.
 func (w *world) playNode(entry *Entry) {
 	before := w.nodes[entry.Node]
 	after := Apply(before, entry)

@@ -58,7 +58,7 @@ func Run(in *Input) *Result {
 	return result
 }
 
-// run simulates from one instant to another, and returns how far it has come.
+// run simulates from one instant to another, and returns the instant that it has reached.
 func (w *world) run(now, end time.Time, instants int) time.Time {
 	for ; instants > 0 && w.planned < w.mostPlans && !w.interrupted(); instants-- {
 		w.events.happen(now)
@@ -107,7 +107,7 @@ func (w *world) next(now time.Time) time.Time {
 	return next
 }
 
-// notes say what the input has that the simulation can do nothing with.
+// notes name the parts of the input that the simulation cannot use.
 func (w *world) notes(in *Input) (notes []string) {
 	for _, change := range in.Fail {
 		if node := w.nodes[change.Node]; node != nil && len(selectedBy(w.checks, node)) == 0 {
@@ -134,8 +134,8 @@ type event struct {
 	do func(now time.Time)
 }
 
-// events are those that have yet to happen, in order of time, and in the order in which they were
-// added within an instant.
+// events are the future events, in order of time. Events of one instant are in the order in which
+// they were added.
 type events []event
 
 func (e *events) add(at time.Time, do func(now time.Time)) {
@@ -148,7 +148,7 @@ func (e *events) add(at time.Time, do func(now time.Time)) {
 	*e = slices.Insert(*e, i, event{at: at, do: do})
 }
 
-// happen has everything happen that is due.
+// happen runs all due events.
 func (e *events) happen(now time.Time) {
 	for len(*e) > 0 && !(*e)[0].at.After(now) {
 		due := (*e)[0]

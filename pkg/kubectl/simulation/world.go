@@ -70,7 +70,7 @@ func newWorld(in *Input) *world {
 	return w
 }
 
-// count brings up to date what budgets know of a node, and which checks have to look at it.
+// count updates the knowledge of budgets about a node, and which checks have to look at it.
 func (w *world) count(name string) {
 	node, known := w.nodes[name], budget.Node{}
 	if node != nil {
@@ -96,7 +96,7 @@ func (w *world) count(name string) {
 	w.counts.SetNode(name, known)
 }
 
-// replace puts a changed Node into the place of the one before, if there was one.
+// replace replaces a Node by its changed version, if it exists.
 func (w *world) replace(node *corev1.Node) { w.set(node.Name, node) }
 
 // set adds, replaces or, with nil, removes a Node.
@@ -151,7 +151,7 @@ func (w *world) create(desired *unstructured.Unstructured, now time.Time) *objec
 	return cr
 }
 
-// add adds a CR that exists since it says so, and has its node repaired in time.
+// add adds a CR with its own creation time, and has its node repaired in time.
 func (w *world) add(cr *object.CR, now time.Time) {
 	name := cr.Node()
 	w.crs[name] = append(slices.Clip(w.crs[name]), cr)

@@ -10,8 +10,8 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
 
-// Activity is what is going on, over all health checks of an overview: who is under remediation, who
-// waits, who is healthy again, and who is next. Those who have been so for longest come first.
+// Activity has the nodes and Machines of an overview that are under remediation, wait, are healthy
+// again, or are next. In each list, the longest time comes first.
 type Activity struct {
 	Remediating, Waiting, Recovered []Subject
 	Next                            []Upcoming
@@ -32,7 +32,7 @@ type Upcoming struct {
 	*NextNode
 }
 
-// NewActivity returns what is going on in an overview.
+// NewActivity returns the activity of an overview.
 func NewActivity(overview *Overview) *Activity {
 	a := &Activity{}
 	for i := range overview.NodeHealthChecks {
@@ -59,7 +59,7 @@ func NewActivity(overview *Overview) *Activity {
 	return a
 }
 
-// add puts a subject where its decision belongs.
+// add adds a subject to the list of its decision.
 func (a *Activity) add(subject Subject) {
 	switch decision := subject.Decision; {
 	case decision != nil && decision.Type == v1alpha1.DecisionRemediating:

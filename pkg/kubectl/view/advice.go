@@ -14,10 +14,10 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 )
 
-// shownNames is how many names stand in a sentence.
+// shownNames is how many names a sentence has at most.
 const shownNames = 10
 
-// controllerLogs is the command for what only the log says.
+// controllerLogs is the command that shows the log of the controller.
 const controllerLogs = "kubectl -n nhc-system logs -l app.kubernetes.io/name=nhc-controller --prefix"
 
 // advices say what changes a decision, and what to do about it, by its reason. {node} and {check} stand for
@@ -62,7 +62,7 @@ func advice(reason v1alpha1.DecisionReason, check, node string) string {
 	return strings.NewReplacer("{check}", check, "{node}", node).Replace(advices[reason])
 }
 
-// machineAdvices are those about Machines, where they differ. {namespace} and {machine} stand for names.
+// machineAdvices are the advices about Machines that differ. {namespace} and {machine} stand for names.
 var machineAdvices = map[v1alpha1.DecisionReason]string{
 	v1alpha1.DecidedStepRunning:                "the remediator works on it: look at its remediation object, which has the name of the Machine",
 	v1alpha1.DecidedPaused:                     "it goes on with kubectl annotate machinehealthchecks.machine.openshift.io -n {namespace} {check} cluster.x-k8s.io/paused-",
@@ -103,7 +103,7 @@ func opening(gate *Gate, nodes []string) string {
 	return fmt.Sprintf("%d of these have to be healthy again: %s%s", gate.NotHealthy-gate.MaxNotHealthy, strings.Join(nodes, ", "), more)
 }
 
-// WhatNext says what happens without anybody doing anything, or what it takes.
+// WhatNext says what happens without an action of the user, or which action is needed.
 func WhatNext(e *Explanation, check *CheckOfNode, now time.Time) string {
 	decision := check.Decision
 	switch {
@@ -131,8 +131,8 @@ func WhatNext(e *Explanation, check *CheckOfNode, now time.Time) string {
 	return "nothing, as long as the node is healthy"
 }
 
-// inTime says what changes a decision, and when time alone does. Some advices say what happens at that time, others what
-// it takes before.
+// inTime says what changes a decision, and when time alone does. Some advices say what happens at that time, others
+// what is needed before.
 func inTime(decision *v1alpha1.Decision, advice string, now time.Time) string {
 	const changes = "the decision changes"
 	switch {

@@ -16,10 +16,9 @@ import (
 )
 
 // asked returns the checks before a remediation object is created (spec 5.4), in the order and the
-// words of the controller: package remediation asks them. What it asks about comes from the spec,
-// from the Node, and from what the controller has written to status: gate and storm with the
-// numbers of the last sync, and the refusal that it has decided, which may be one that only the
-// controller can know.
+// words of the controller, from package remediation. The input comes from the spec, from the Node,
+// and from status: gate and storm with the numbers of the last sync, and the refusal of the
+// controller, which it alone may know.
 func asked(nhc *v1alpha1.NodeHealthCheck, node *corev1.Node, entry *v1alpha1.UnhealthyNode, verdict health.Verdict, selected bool, lease *coordinationv1.Lease) []Asked {
 	policy := policyOf(nhc)
 	subject := remediation.Node{Verdict: verdict, Constraints: policy.Context.Constraints, Lease: lease}
@@ -56,7 +55,7 @@ func asked(nhc *v1alpha1.NodeHealthCheck, node *corev1.Node, entry *v1alpha1.Unh
 	return answers
 }
 
-// leaveToController takes back the answer that a check is passed: only the controller knows.
+// leaveToController removes the answer that a check is passed: only the controller knows that.
 func leaveToController(answers []Asked, reason v1alpha1.DecisionReason) {
 	for i := range answers {
 		if answers[i].Reason == reason && answers[i].Answer == Passed {
@@ -74,8 +73,8 @@ func decided(entry *v1alpha1.UnhealthyNode) (reason v1alpha1.DecisionReason, mes
 	return entry.Decision.Reason, entry.Decision.Message
 }
 
-// policyOf returns what a NodeHealthCheck wants done, and what holds for all of its nodes, as its
-// spec and its status say.
+// policyOf returns the policy of a NodeHealthCheck, with the constraints of all its nodes, by its
+// spec and its status.
 func policyOf(nhc *v1alpha1.NodeHealthCheck) *remediation.Policy {
 	spec, status := &nhc.Spec, &nhc.Status
 	storm := health.StormOf(status)

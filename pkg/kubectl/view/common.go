@@ -11,11 +11,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
-// Shared is what nodes that fail have, and others do not.
+// Shared is a property that failing nodes have and others do not.
 type Shared struct {
 	// What is a condition or a label with its value.
 	What string `json:"what"`
-	// Failing is how many nodes that fail have it, of all that fail, and Others how many others.
+	// Failing is how many of the failing nodes have it, and Others how many of the others.
 	Failing    int `json:"failing"`
 	AllFailing int `json:"allFailing"`
 	Others     int `json:"others"`
@@ -25,14 +25,14 @@ type Shared struct {
 const (
 	// fewFailing is how many nodes have to fail at least: two have something in common by chance.
 	fewFailing = 3
-	// mostShared is how many things in common are shown: those that tell most.
+	// mostShared is how many common properties are shown.
 	mostShared = 3
 	// shareOfFailing and shareOfOthers bound, in percent, who has it.
 	shareOfFailing, shareOfOthers = 75, 50
 )
 
-// common returns what nodes that fail have in common: at least three quarters of them have it, and at most
-// half of the others.
+// common returns the properties that at least three quarters of the failing nodes have, and at most half of
+// the others.
 func common(nodes []*corev1.Node, failing sets.Set[string]) []Shared {
 	counts := map[string]*Shared{}
 	all, others := 0, 0

@@ -10,7 +10,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 )
 
-// Configuration is what the spec of a NodeHealthCheck says, as far as people ask for it at night.
+// Configuration is the part of the spec of a NodeHealthCheck that an operator on call needs.
 type Configuration struct {
 	Selector string `json:"selector"`
 	// Limit is minHealthy or maxUnhealthy, empty if neither is given.

@@ -1,11 +1,10 @@
 // Copyright The nhc-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package view turns what the API server says into what people want to know: the state of all
-// health checks, who is next, and what happened before. It is pure: its values are what the
-// commands of kubectl nhc print, as tables or as JSON, and depend on nothing but a Snapshot and an
-// instant. It decides nothing itself: health, gate and storm are judged by pkg/health, and why a
-// node waits is what the controller has written to status.
+// Package view turns objects of the API server into answers for people: the state of all health
+// checks, the next nodes, and the history. It is pure: its values, which kubectl nhc prints as tables
+// or as JSON, only depend on a Snapshot and an instant. It decides nothing itself: pkg/health judges
+// health, gate and storm, and the reason why a node waits comes from status.
 package view
 
 import (
@@ -18,7 +17,8 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
 
-// Snapshot is what was read of a cluster. The lists are sorted by namespace and name.
+// Snapshot has the objects that were read from a cluster. The lists are sorted by
+// namespace and name.
 type Snapshot struct {
 	NodeHealthChecks    []*v1alpha1.NodeHealthCheck
 	MachineHealthChecks []*machinev1beta1.MachineHealthCheck
@@ -26,7 +26,7 @@ type Snapshot struct {
 	Nodes               []*corev1.Node
 	// Leader is nil if it was not read.
 	Leader *Leader
-	// Missing are the kinds that could not be read: what is made of the snapshot is partial.
+	// Missing are the kinds that could not be read: then views of the snapshot are partial.
 	Missing []Missing
 }
 
@@ -47,7 +47,7 @@ func (s *Snapshot) misses(resource string) bool {
 	return slices.ContainsFunc(s.Missing, func(missing Missing) bool { return missing.Resource == resource })
 }
 
-// Replaced returns a list with an object in the place of the one of the same namespace and name, or at the end.
+// Replaced returns a list in which an object replaces the one of the same namespace and name, or comes at the end.
 func Replaced[T metav1.Object](list []T, object T) []T {
 	same := func(other T) bool {
 		return other.GetNamespace() == object.GetNamespace() && other.GetName() == object.GetName()

@@ -14,15 +14,16 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 )
 
-// evidence judges since when conditions have lasted (spec 7.2). Who only reads has not followed the Nodes: it knows when
-// they were created, and what is in the future. What the controller knows besides, it has written to status.
+// evidence judges since when conditions have lasted (spec 7.2). A client that only reads has not followed the Nodes.
+// It only knows when they were created, and which times are in the future. The controller has written its further
+// knowledge to status.
 type evidence struct {
 	// told is what status says about nodes, by their names.
 	told map[string][]told
 	now  time.Time
 }
 
-// told is what a NodeHealthCheck has about a node in its status.
+// told is the entry of a node in the status of a NodeHealthCheck.
 type told struct {
 	nhc   *v1alpha1.NodeHealthCheck
 	entry *v1alpha1.UnhealthyNode
@@ -39,7 +40,7 @@ func newEvidence(snapshot *Snapshot, now time.Time) evidence {
 	return e
 }
 
-// of returns what a Node is judged by.
+// of returns the evidence for a Node.
 func (e evidence) of(node *corev1.Node) health.Evidence {
 	known := health.EvidenceOf(node, nil)
 	for _, told := range e.told[node.Name] {
@@ -59,7 +60,7 @@ func (e evidence) of(node *corev1.Node) health.Evidence {
 }
 
 const (
-	// usualSkew is how much times may differ without a word about it.
+	// usualSkew is the difference between times that is not reported.
 	usualSkew = 5 * time.Second
 	// disbelieved is what is known of a time if the controller does not say more.
 	disbelieved = "the controller does not believe its lastTransitionTime"

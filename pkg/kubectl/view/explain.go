@@ -19,7 +19,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 )
 
-// Details are what is read about one node besides a Snapshot. What cannot be read is missing there.
+// Details are facts about one node besides a Snapshot. Missing names the facts that cannot be read.
 type Details struct {
 	// Remediations are the remediation objects that status names, as far as they exist.
 	Remediations []*object.CR
@@ -32,7 +32,7 @@ type Details struct {
 	GoneMachines []string
 }
 
-// Explanation is all that is known about one node.
+// Explanation has everything that is known about one node.
 type Explanation struct {
 	// Time is the instant at which it holds.
 	Time metav1.Time `json:"time"`
@@ -42,7 +42,7 @@ type Explanation struct {
 	Unreadable   bool `json:"unreadable,omitempty"`
 	ControlPlane bool `json:"controlPlane,omitempty"`
 	Held         bool `json:"held,omitempty"`
-	// Notes say what is strange about the Node, and what to do about it.
+	// Notes are warnings about the Node, with advice.
 	Notes      []string    `json:"notes,omitempty"`
 	Conditions []Condition `json:"conditions,omitempty"`
 	// Leader is absent if it cannot be read.
@@ -69,7 +69,7 @@ type Condition struct {
 	Message string `json:"message,omitempty"`
 }
 
-// CheckOfNode is what one NodeHealthCheck makes of the node.
+// CheckOfNode is the node from the view of one NodeHealthCheck.
 type CheckOfNode struct {
 	Name string `json:"name"`
 	// Selected is false for a node that is still under remediation.

@@ -16,7 +16,7 @@ import (
 // recentEvents is how many events are printed: the newest ones.
 const recentEvents = 10
 
-// Print prints what is known about one node, with all checks if it is wide.
+// Print prints an explanation of one node, with all checks if wide is set.
 func (e *Explanation) Print(printer *Printer, wide bool) {
 	now := e.Time.Time
 	sections := Sections{Printer: printer}
@@ -73,7 +73,7 @@ func summary(e *Explanation) [][]Cell {
 	return append([][]Cell{{{Text: text, Style: Heading}}}, eachOnALine(NodeNotes(e))...)
 }
 
-// NodeNotes are what holds for the node, whatever a health check makes of it.
+// NodeNotes are notes about the node that do not depend on a health check.
 func NodeNotes(e *Explanation) (notes []Cell) {
 	if e.Deleted {
 		notes = append(notes, Cell{Text: "The Node does not exist.", Style: Bad})
@@ -131,7 +131,7 @@ func Rules(check *CheckOfNode, now time.Time) Table {
 	return table
 }
 
-// Health says what a NodeHealthCheck makes of the conditions of the node.
+// Health says how a NodeHealthCheck judges the conditions of the node.
 func Health(check *CheckOfNode, now time.Time) Cell {
 	if check.NeverReported {
 		return Cell{Text: "not healthy: it has never reported", Style: Warning}

@@ -17,7 +17,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
 
-// History is what happened before.
+// History has the past episodes.
 type History struct {
 	// Time is the instant at which it holds, and Since its beginning, absent if it is all that
 	// is known.
@@ -91,7 +91,7 @@ func (e *Episode) End(now time.Time) time.Time {
 // EndUnknown is the outcome of a remediation of a Machine whose end was never seen.
 const EndUnknown v1alpha1.EpisodeOutcome = "Closed"
 
-// Filter says which episodes to show. What is empty selects all.
+// Filter says which episodes to show. An empty field selects all.
 type Filter struct {
 	Check, Node string
 	// Outcome is one of the outcomes, or Open.

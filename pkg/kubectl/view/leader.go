@@ -26,8 +26,8 @@ type Leader struct {
 // LeaderLease is the name of the lease of the leader.
 const LeaderLease = "nhc-controller"
 
-// NewLeader returns what these leases say. Of several, that of an installation before is left over: the
-// one counts that was renewed last.
+// NewLeader returns the leader by these leases. If there are several, an earlier installation has left
+// one: the lease that was renewed last counts.
 func NewLeader(leases []*coordinationv1.Lease) *Leader {
 	leader := &Leader{}
 	for _, lease := range leases {

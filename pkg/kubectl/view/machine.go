@@ -12,7 +12,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/machinehealth"
 )
 
-// MachineExplanation is all that is known about one Machine.
+// MachineExplanation has everything that is known about one Machine.
 type MachineExplanation struct {
 	// Time is the instant at which it holds.
 	Time      metav1.Time `json:"time"`
@@ -31,7 +31,7 @@ type MachineExplanation struct {
 	Missing []Missing        `json:"missing,omitempty"`
 }
 
-// CheckOfMachine is what one MachineHealthCheck makes of the Machine.
+// CheckOfMachine is the Machine from the view of one MachineHealthCheck.
 type CheckOfMachine struct {
 	Name string `json:"name"`
 	Held *Held  `json:"held,omitempty"`

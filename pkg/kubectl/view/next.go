@@ -16,7 +16,7 @@ import (
 )
 
 // NextNode is a node with a condition that makes it unhealthy once it has lasted for its
-// duration, or has made it so without the controller having reported it yet.
+// duration, or has already done so and the controller has not reported it yet.
 type NextNode struct {
 	Name      string `json:"name"`
 	Condition string `json:"condition"`

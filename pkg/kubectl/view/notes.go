@@ -14,8 +14,8 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 )
 
-// notes say what is strange about a Node, and what to do about it: taints without a remediation, another Node that may
-// be the same machine, a Machine that is gone.
+// notes are warnings about a Node, with advice: taints without a remediation, another Node that may be the same
+// machine, a Machine that is gone.
 func notes(node *corev1.Node, snapshot *Snapshot, details *Details) (list []string) {
 	if !underRemediation(node.Name, snapshot) {
 		for i := range node.Spec.Taints {
@@ -38,7 +38,7 @@ func notes(node *corev1.Node, snapshot *Snapshot, details *Details) (list []stri
 	return list
 }
 
-// leftBehind reports whether remediators set such a taint: to have pods leave, and not for people.
+// leftBehind reports whether remediators set such a taint to evict pods.
 func leftBehind(taint *corev1.Taint) bool {
 	return taint.Key == corev1.TaintNodeOutOfService || strings.HasPrefix(taint.Key, "medik8s.io/") || strings.Contains(taint.Key, "remediation")
 }
@@ -60,7 +60,8 @@ func underRemediation(node string, snapshot *Snapshot) bool {
 	return false
 }
 
-// identity names what two Nodes have in common that only one machine has, empty if there is nothing.
+// identity names a property that two Nodes share and that only one machine can have. It is empty if
+// there is none.
 func identity(a, b *corev1.Node) string {
 	if uuid := a.Status.NodeInfo.SystemUUID; uuid != "" && strings.EqualFold(uuid, b.Status.NodeInfo.SystemUUID) {
 		return "systemUUID " + uuid

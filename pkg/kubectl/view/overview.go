@@ -27,7 +27,7 @@ type Overview struct {
 	Leader              *Leader        `json:"leader,omitempty"`
 	MachineHealthChecks []MachineCheck `json:"machineHealthChecks,omitempty"`
 	RemediationBudgets  []Budget       `json:"remediationBudgets,omitempty"`
-	// Common is what nodes that fail have in common, and others have not.
+	// Common are the properties that failing nodes have in common and others do not have.
 	Common []Shared `json:"common,omitempty"`
 	// Missing is not empty if the overview is partial.
 	Missing []Missing `json:"missing,omitempty"`
@@ -193,7 +193,8 @@ func newCheck(nhc *v1alpha1.NodeHealthCheck) Check {
 	return check
 }
 
-// EffectiveGate is the gate where it decides whether anything begins: not in a phase in which nothing does.
+// EffectiveGate is the gate if it decides whether anything begins. It is nil in a phase in which nothing
+// begins.
 func (c *Check) EffectiveGate() *Gate {
 	if c.Phase == v1alpha1.PhaseDisabled || c.Phase == v1alpha1.PhasePaused {
 		return nil

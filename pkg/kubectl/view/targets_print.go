@@ -152,7 +152,7 @@ func Allowance(counted bool, allowed *int32) Cell {
 	}
 }
 
-// BudgetState says whom a budget keeps waiting.
+// BudgetState says which nodes a budget keeps waiting.
 func BudgetState(budget *Budget) Cell {
 	switch {
 	case budget.Invalid != "":
