@@ -22,12 +22,12 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// step is one request, and what has to be answered.
+// step is one request and its expected answer.
 type step struct {
 	what, verb, path, body string
 	code                   int
 	reason                 string // Of a refusal.
-	// want are fields of the answer, by their paths. Nil means that there is none.
+	// want are fields of the answer, by their paths. Nil means that the field is missing.
 	want map[string]any
 	// keep is the name by which later steps refer to the uid and the resourceVersion of the answer, as {uid:name} and
 	// {version:name}.
@@ -55,7 +55,7 @@ func Run(t *testing.T, config *rest.Config) {
 	}
 }
 
-// caller makes requests, and has what was answered.
+// caller makes requests, and has the answers.
 type caller struct {
 	client *http.Client
 	host   string
@@ -128,7 +128,7 @@ func (c *caller) make(t *testing.T, s *step) {
 	}
 }
 
-// eventsOf reads so many events of a watch. One that ends earlier has fewer.
+// eventsOf reads a number of events of a watch, or fewer if the watch ends earlier.
 func eventsOf(t *testing.T, body io.Reader, n int) []string {
 	t.Helper()
 	var events []string

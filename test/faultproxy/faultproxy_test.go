@@ -76,7 +76,7 @@ func (w *world) get(path string) (io.ReadCloser, error) {
 	return response.Body, nil
 }
 
-// requireGot requires that a request is answered, and that there were so many connections by then.
+// requireGot requires that a request is answered, and the number of connections until then.
 func (w *world) requireGot(connections int) {
 	w.t.Helper()
 	body, err := w.get("/")
@@ -98,7 +98,8 @@ func TestSwallowed(t *testing.T) {
 	w.requireGot(1)
 }
 
-// TestGoAway: who is sent GOAWAY opens another connection for what comes next, while a watch goes on.
+// TestGoAway: a client that gets GOAWAY opens another connection for the next requests, while a watch
+// goes on.
 func TestGoAway(t *testing.T) {
 	w := newWorld(t)
 	watch, err := w.get("/watch")
@@ -117,7 +118,7 @@ func TestGoAway(t *testing.T) {
 	require.Equal(t, "begun", string(begun))
 }
 
-// TestWays: what is silent breaks when the way is open again, or when the client finds out; what is closed breaks
+// TestWays: a silent connection breaks when the way is open again, or when the client finds out. A closed one breaks
 // at once.
 func TestWays(t *testing.T) {
 	t.Setenv("HTTP2_READ_IDLE_TIMEOUT_SECONDS", "1")

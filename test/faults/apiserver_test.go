@@ -21,7 +21,8 @@ import (
 // fault is a fault of the API server.
 type fault struct {
 	name string
-	// extra is what the controller cannot see because of it, beyond what is so anyway.
+	// extra is the additional tolerance of the judge: the controller cannot see more than
+	// usual because of the fault.
 	extra rules.Tolerance
 	// begin begins it, and returns how it ends.
 	begin func() (end func())
@@ -70,8 +71,8 @@ func (e *environment) awaitWatches(proxy *Proxy) {
 	}
 }
 
-// lateBy is how late events are. It is longer than what the referee tolerates anyway, so
-// that a decision by what is late, and need not be, is noticed.
+// lateBy is how late events are. It is longer than the usual tolerance of the referee, so
+// that it notices a decision by late events that could use a live read.
 const lateBy = 3 * time.Second
 
 // disruptions are faults on the way to the API server.

@@ -25,9 +25,9 @@ var churnFor = flag.Duration("faults.churn", 17*time.Minute, "how long each of t
 const eventsKept = 13 * time.Minute
 
 // TestChurn has one controller live through one environment after the other, each with nodes,
-// NodeHealthChecks and remediations that come, change and go. When they are gone, and what is
-// kept of events, too, the controller holds no more than it did after a round before. It is the
-// executable that users get: the race detector keeps more and more memory.
+// NodeHealthChecks and remediations that come, change and go. When they and their kept events are
+// gone, the controller holds no more than after the round before. It is the executable that users
+// get, because the race detector keeps more and more memory.
 func TestChurn(t *testing.T) {
 	if !*longForm {
 		t.Skip("what grows shows after minutes")

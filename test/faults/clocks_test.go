@@ -89,7 +89,7 @@ func (e *environment) startByClock(off time.Duration) (*localkube.Process, clock
 	return process, c
 }
 
-// byAnyClock are NodeHealthChecks whose steps end by what remediators say alone.
+// byAnyClock are NodeHealthChecks whose steps only end by reports of remediators.
 func byAnyClock() []*v1alpha1.NodeHealthCheck {
 	return []*v1alpha1.NodeHealthCheck{
 		newNHC("classic", pools[:1], withMinHealthy("51%")),

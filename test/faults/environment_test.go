@@ -39,8 +39,8 @@ type environment struct {
 	machines []*machineset.Machines
 	begin    time.Time
 	failures int // Of the load's own requests.
-	// executable is that of the controllers, empty for the usual one, and env what is
-	// added to the environment of those that are started from now on.
+	// executable is that of the controllers, empty for the usual one. env is added to the
+	// environment of controllers that are started from now on.
 	executable string
 	env        []string
 }

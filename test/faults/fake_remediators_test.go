@@ -42,8 +42,8 @@ const (
 // finalizer is that of the remediators.
 const finalizer = "faults.test.nhc-controller.io/unfinished"
 
-// fakeRemediators play the remediators of all kinds. What they do to a CR depends on nothing but
-// the seed, the node, the kind and how many there were before.
+// fakeRemediators play the remediators of all kinds. Their actions on a CR only depend on the seed,
+// the node, the kind and the number of CRs before.
 type fakeRemediators struct {
 	e         *environment
 	cancel    context.CancelFunc
@@ -156,7 +156,7 @@ func (s *fakeRemediators) attend(ctx context.Context, gvr schema.GroupVersionRes
 }
 
 func (s *fakeRemediators) finalizers(ctx context.Context, gvr schema.GroupVersionResource, cr *unstructured.Unstructured, finalizers ...string) bool {
-	// A patch that adds nothing to what is gone by now, and bound to the uid.
+	// An empty patch for a CR that may be gone, bound to the uid.
 	err := patchMetadata(map[string]any{"uid": cr.GetUID(), "finalizers": finalizers}, func(patch []byte) error {
 		_, err := s.e.dynamic.Resource(gvr).Namespace(namespace).Patch(ctx, cr.GetName(), types.MergePatchType, patch, metav1.PatchOptions{FieldManager: loader})
 		return err

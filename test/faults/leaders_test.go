@@ -39,8 +39,8 @@ func TestLeaders(t *testing.T) {
 		e := newEnvironment(t, seed)
 		r := &replicas{e: e, running: map[string]*replica{}}
 		r.follow()
-		// Two as in the manifest, or three: of two, one that lost its lease by mistake would
-		// get it again.
+		// Two as in the manifest, or three. With two, a leader that lost its lease by mistake
+		// would get it again.
 		for range 2 + seed%2 {
 			r.start()
 		}
@@ -268,7 +268,7 @@ func (r *replicas) requireOneWriter() {
 	writers := map[string]bool{}
 	writer := func(request rules.Request) string {
 		name, _, _ := strings.Cut(request.UserAgent, "/")
-		// Events only tell of what was done while it led.
+		// Events only report actions from the time when it led.
 		if request.Reads() || request.Group == "events.k8s.io" || (request.Resource == "leases" && request.Namespace == deploy.Namespace) {
 			return ""
 		}

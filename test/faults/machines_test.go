@@ -70,8 +70,9 @@ func machineConfig() *rules.MachineConfig {
 	return &rules.MachineConfig{BackOff: rules.BackOff{Base: machinehealth.DefaultBackOffBase, Cap: machinehealth.DefaultBackOffCap}}
 }
 
-// createMachines creates so many Machines of each API, with an owner that replaces them, and a MachineHealthCheck
-// for them. NodeHealthChecks select their Nodes, too. Budgets bound the remediations of Machines, and those of all nodes.
+// createMachines creates a number of Machines of each API, with an owner that replaces them, and a MachineHealthCheck
+// for them. NodeHealthChecks select their Nodes, too. Budgets limit the remediations of Machines, and those of all
+// nodes.
 func (e *environment) createMachines(n int) {
 	e.t.Helper()
 	for _, api := range machineAPIs {
@@ -107,7 +108,7 @@ func (a *machineAPI) check() *v1beta1.MachineHealthCheck {
 	}
 }
 
-// runSet keeps so many Machines until the end of the test. Each joins at once.
+// runSet keeps this number of Machines until the end of the test. Each joins at once.
 func (e *environment) runSet(machines *machineset.Machines, n int) {
 	e.t.Helper()
 	set := &machineset.Set{

@@ -57,7 +57,7 @@ func ready(status corev1.ConditionStatus, since time.Time) corev1.NodeCondition 
 	return corev1.NodeCondition{Type: corev1.NodeReady, Status: status, LastTransitionTime: metav1.NewTime(since), Reason: "Test"}
 }
 
-// createNodes creates so many nodes.
+// createNodes creates a number of nodes.
 func (e *environment) createNodes(n int) {
 	e.t.Helper()
 	for i := range n {

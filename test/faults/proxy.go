@@ -73,8 +73,8 @@ const refused = "X-Refused"
 // number is the header with the number of a write.
 const number = "X-Write"
 
-// tooOld are the watches that the API server itself refuses: what they begin with is
-// compacted.
+// tooOld are the watches that the API server itself refuses, because their
+// resourceVersion is compacted.
 const tooOld = "watch too old"
 
 // StartProxy starts a proxy with none.

@@ -20,8 +20,8 @@ import (
 	"github.com/nhc-controller/nhc-controller/test/patience"
 )
 
-// TestRemediators has remediators misbehave: all tests have those that hang, lie and
-// delete what is not theirs. Here permissions are taken away, admission refuses CRs,
+// TestRemediators has remediators misbehave. In all tests they hang, lie and delete
+// objects of others. Here the test also takes permissions away, admission refuses CRs,
 // templates and kinds vanish, and all of it comes back while the load goes on.
 func TestRemediators(t *testing.T) {
 	forEachSeed(t, func(t *testing.T, seed uint64) {
@@ -81,7 +81,7 @@ func (e *environment) testGoing() {
 	for kind, cr := range map[string]*unstructured.Unstructured{kindNames[0]: first, kindNames[1]: second} {
 		require.NoError(e.t, e.dynamic.Resource(remediationsOf(kind)).Namespace(namespace).Delete(e.t.Context(), cr.GetName(), metav1.DeleteOptions{}))
 	}
-	// Who has not waited for it goes on as soon as it may.
+	// A controller that has not waited for it goes on as soon as it may.
 	time.Sleep(beyondSync)
 	require.NoError(e.t, e.changeNHC(e.t.Context(), "ladder", map[string]any{"pauseRequests": nil}))
 	time.Sleep(time.Second)

@@ -16,7 +16,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
 
-// TestValidation: the CRD judges what is written, the status too, and says what is stored.
+// TestValidation: the CRD judges each write, also of the status, and decides what is stored.
 func TestValidation(t *testing.T) {
 	t.Parallel()
 	nhcs := v1alpha1.SchemeGroupVersion.WithResource(v1alpha1.Plural)

@@ -46,7 +46,7 @@ type Client struct {
 	mu sync.Mutex
 	// dead is closed when the process behind the client has died.
 	dead chan struct{}
-	// delays are how late watches bring what has changed.
+	// delays are how late watches report changes.
 	delays    map[schema.GroupVersionResource]time.Duration
 	forbidden sets.Set[permission]
 	watches   map[*watcher]struct{}

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// discover answers what is served.
+// discover answers with the served resources.
 func (s *Server) discover(call *call) (*http.Response, error) {
 	call.Verb = "get"
 	switch path := call.path; {
@@ -78,7 +78,7 @@ func (s *Server) sorted() []*table {
 	return tables
 }
 
-// review answers a SelfSubjectAccessReview by what is forbidden to the user.
+// review answers a SelfSubjectAccessReview by the forbidden verbs of the user.
 func (c *Client) review(call *call) (*http.Response, error) {
 	var review authorizationv1.SelfSubjectAccessReview
 	if err := json.Unmarshal(call.Body, &review); err != nil || review.Spec.ResourceAttributes == nil {

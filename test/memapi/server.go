@@ -122,8 +122,8 @@ func New(resources ...Resource) *Server {
 	return s
 }
 
-// DisableWatchLists has the server refuse watches that begin with a list, as one that is
-// older than they are.
+// DisableWatchLists has the server refuse watches that begin with a list, as an older
+// server does.
 func (s *Server) DisableWatchLists() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

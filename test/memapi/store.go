@@ -174,7 +174,7 @@ func (s *Server) replace(t *table, user string, stored, object *unstructured.Uns
 	return s.put(t, object, user)
 }
 
-// keepServerFields sets what only the server writes to what is stored.
+// keepServerFields sets the fields that only the server writes to their stored values.
 func keepServerFields(stored, object *unstructured.Unstructured) {
 	object.SetUID(stored.GetUID())
 	object.SetResourceVersion(stored.GetResourceVersion())

@@ -28,7 +28,8 @@ type watcher struct {
 	//nolint:containedctx // It is the context of the request whose answer is read.
 	ctx context.Context
 
-	// next is the index of the next change in the log, and buffer what is left to be read.
+	// next is the index of the next change in the log. buffer has the bytes that are not read
+	// yet.
 	next   int
 	buffer []byte
 
@@ -76,7 +77,7 @@ func (c *Client) watch(ctx context.Context, t *table, call *call) (*http.Respons
 	return stream(w), nil
 }
 
-// write adds an event to what is read next.
+// write adds an event to the buffer.
 func (w *watcher) write(event watch.EventType, change *Change) {
 	w.buffer = fmt.Appendf(w.buffer, `{"type":%q,"object":`, event)
 	w.buffer = append(append(w.buffer, change.encoded(w.metadataOnly)...), "}\n"...)
@@ -130,8 +131,8 @@ func (w *watcher) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// fetch takes the changes that are due. It returns when the next one is, zero if there is
-// none, and what is closed when that may be different.
+// fetch takes the changes that are due. It returns when the next change is due, zero if
+// there is none, and a channel that is closed when that may have changed.
 func (w *watcher) fetch() (due time.Time, changed <-chan struct{}) {
 	delay := w.client.delay(w.table.GroupVersionResource)
 	s, now := w.client.server, time.Now()

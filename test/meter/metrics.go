@@ -22,8 +22,8 @@ import (
 // errNoMetrics is returned for a process whose log does not say where metrics are.
 var errNoMetrics = errors.New("the controller does not serve metrics, or does not log as JSON")
 
-// Scrape returns the metrics that a controller serves, which logs as JSON, as text. The
-// token belongs to a user who may get /metrics.
+// Scrape returns the metrics of a controller that logs as JSON, as text. The token belongs
+// to a user who may get /metrics.
 func Scrape(ctx context.Context, p *localkube.Process, token string) (string, error) {
 	address := metricsAddress(p)
 	if address == "" {

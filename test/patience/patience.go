@@ -24,7 +24,8 @@ const (
 // Limit is how long a test waits: longer on a machine that was busy when the process began.
 var Limit = limit(loadPerProcessor())
 
-// limit returns how long to wait with so many runnable processes for each processor. The tests themselves make for a few.
+// limit returns how long to wait with this number of runnable processes for each processor. The tests themselves
+// cause a few.
 func limit(load float64) time.Duration {
 	return time.Duration(float64(idleLimit) * min(max(load/4, 1), mostTimes))
 }

@@ -21,8 +21,8 @@ import (
 	"github.com/nhc-controller/nhc-controller/test/rules"
 )
 
-// follower follows all objects of a resource. It misses nothing as long as the API
-// server can tell from where it was; otherwise it says that there is a gap.
+// follower follows all objects of a resource. It misses nothing as long as the API server
+// can continue from its resourceVersion. Otherwise it reports a gap.
 type follower struct {
 	resource  schema.GroupVersionResource
 	namespace string
@@ -149,7 +149,7 @@ func (f *follower) drain(ctx context.Context, watcher watch.Interface) (lost boo
 			}
 			object, ok := event.Object.(*unstructured.Unstructured)
 			if event.Type == watch.Error || !ok {
-				return true // The list decides what was missed.
+				return true // The list shows what was missed.
 			}
 			if err := f.take(event.Type, object); err != nil {
 				return true

@@ -41,7 +41,8 @@ func newObject(name, uid, version string) *unstructured.Unstructured {
 	return object
 }
 
-// TestGap: what has gone while nothing was watched may have gone at once, and is seen to be gone afterwards only.
+// TestGap: an object that was deleted during a gap may have gone at its beginning. The follower only sees that
+// afterwards.
 func TestGap(t *testing.T) {
 	var changes []rules.Change
 	resource := &fakeResource{version: "10", objects: []*unstructured.Unstructured{

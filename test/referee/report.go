@@ -10,14 +10,14 @@ import (
 	"github.com/nhc-controller/nhc-controller/test/rules"
 )
 
-// Violations returns what was broken so far.
+// Violations returns the rules broken so far.
 func (r *Referee) Violations() []rules.Violation {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Concat(r.judge.Violations(), r.notSettled)
 }
 
-// Figures returns what was judged so far.
+// Figures returns the numbers of judgements so far.
 func (r *Referee) Figures() rules.Figures {
 	r.mu.Lock()
 	defer r.mu.Unlock()

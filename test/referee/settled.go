@@ -13,10 +13,10 @@ import (
 	"github.com/nhc-controller/nhc-controller/test/rules"
 )
 
-// Settled waits until all is as it has to be when nothing is in the way any more. It gives up
-// when nothing more has settled for the time of timeout, and returns what is not so. The controller
-// writes events at a limited rate: those of many nodes follow for minutes, but they do
-// follow. Faults must be off.
+// Settled waits until everything is as it has to be without obstacles. It gives up when nothing more
+// has settled for the time of timeout, and returns what is not settled. The controller writes events
+// at a limited rate: the events of many nodes follow for minutes, but they do follow. Faults must be
+// off.
 func (r *Referee) Settled(ctx context.Context, timeout time.Duration) []rules.Violation {
 	begin := time.Now()
 	deadline, fewest, awaited := begin.Add(timeout), math.MaxInt, ""
@@ -45,7 +45,7 @@ func (r *Referee) Settled(ctx context.Context, timeout time.Duration) []rules.Vi
 	}
 }
 
-// judgeUntil judges what has happened until now, and returns what is unsettled.
+// judgeUntil judges everything until now, and returns what is unsettled.
 func (r *Referee) judgeUntil(ctx context.Context, deadline time.Time) ([]rules.Violation, error) {
 	ctx, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
@@ -72,9 +72,9 @@ func (r *Referee) fail(left []rules.Violation) []rules.Violation {
 	return left
 }
 
-// Silent waits for a while in which the test changes nothing, and returns what the
-// controller has written meanwhile: nothing but its leader lease (P3). Events tell of
-// what was before.
+// Silent waits for a while in which the test changes nothing, and returns the writes of
+// the controller in that time. It may only write its leader lease (P3). Events report
+// earlier actions.
 func (r *Referee) Silent(ctx context.Context, d time.Duration) ([]rules.Request, error) {
 	from := time.Now()
 	pause(ctx, d+auditDelay)

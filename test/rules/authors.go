@@ -24,7 +24,7 @@ type requestLog struct {
 	deletes []*Request
 	// denied are when the API server refused to patch an object, by resource and object.
 	denied map[string][]time.Time
-	// statuses are the writes of the status of a NodeHealthCheck, also those in vain.
+	// statuses are the writes of the status of a NodeHealthCheck, also failed ones.
 	statuses map[string][]*Request
 }
 
@@ -76,8 +76,8 @@ func (l requestLog) deniedSince(object string, since, until time.Time) bool {
 	return slices.ContainsFunc(l.denied[object], func(at time.Time) bool { return !at.Before(since) && !at.After(until) })
 }
 
-// deniedFrom returns the first one of the writes of a status that were refused until an instant, one after the other,
-// the last one that arrived not counted; nil if the last one was not.
+// deniedFrom returns the first write of a status in the unbroken row of refused writes until an instant. It does not
+// count the last write that arrived. It returns nil if the last write was not refused.
 func (l requestLog) deniedFrom(nhc string, until time.Time) (first *Request) {
 	for _, r := range slices.Backward(l.statuses[nhc]) {
 		if !r.Time.Before(until) {
@@ -117,7 +117,7 @@ func (l requestLog) statusWritten(since time.Time) time.Time {
 }
 
 // author returns the request of the controller that made a change, or nil if another
-// client made it. Before is the uid of the object that is gone by it.
+// client made it. before is the uid of the object that the change removed.
 func (l requestLog) author(event Change, before types.UID) *Request {
 	if event.Object == nil {
 		return l.deletions[before]

@@ -11,7 +11,8 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
 
-// budgetHistory is what was seen of RemediationBudgets, and of what they bound.
+// budgetHistory has the observations of RemediationBudgets, and of the remediations that
+// they limit.
 type budgetHistory struct {
 	budgets map[string]track[Budget]
 	// begun are the remediations that the controller has begun, in order.
@@ -30,7 +31,7 @@ type begun struct {
 	name    string
 	machine bool
 	identity
-	// process is the one that has begun it.
+	// process is the process that has begun it.
 	process string
 }
 
@@ -41,7 +42,7 @@ func (j *Judge) Led(now time.Time) { j.terms = append(j.terms, now) }
 // obeyTime is how long after it was written a budget binds every beginning (spec B4.2).
 const obeyTime = 2 * time.Second
 
-// asker is what is taken into remediation.
+// asker is the node or Machine that is taken into remediation.
 type asker struct {
 	name string
 	identity

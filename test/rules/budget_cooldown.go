@@ -36,7 +36,7 @@ func (h *history) cooldownRefuses(b *Budget, group string, q question) refusal {
 	return r
 }
 
-// exceeds is what is known about whether a group exceeded maxUnhealthy in a window.
+// exceeds tells whether a group exceeded maxUnhealthy in a window, as far as is known.
 func (h *history) exceeds(b *Budget, group string, w window, by string) certainty {
 	var observed, unhealthy bounds
 	for _, n := range h.budgetNodes(w, by) {

@@ -17,7 +17,7 @@ type deletion struct {
 	owner   types.UID
 	at      time.Time
 	rv      uint64
-	// process is the one that has requested it: it knows so at once.
+	// process is the process that has requested it. It knows that at once.
 	process string
 	// checks are the MachineHealthChecks that selected it. One of them has deleted it.
 	checks []string
@@ -44,7 +44,7 @@ func (j *Judge) noteDeletion(event Change, last, machine *Machine, by *Request) 
 	j.deletions = append(j.deletions, d)
 }
 
-// unreplaced is what is known about whether a Machine counts that was deleted, even if it is gone. By is the process that
+// unreplaced tells whether a deleted Machine counts, also if it is gone, as far as is known. by is the process that
 // acts, empty if none does.
 func (h *history) unreplaced(d deletion, w window, by string) certainty {
 	if d.rv > w.rv || w.known.After(h.activity.startAfter(d.at).Add(maxUnreplaced+startTime)) {
@@ -145,8 +145,8 @@ func (h *history) surelyHealthy(machine *Machine, d deletion, w window) bool {
 // settledBefore is how long before a Machine was gone the controller must have known it as it was.
 const settledBefore = 5 * time.Second
 
-// remembered reports whether the present leader knows for certain by what name a Machine that is gone
-// counts, and as what: it led when the Machine was deleted, and so long there have been budgets.
+// remembered reports whether the present leader knows for certain the name and labels by which a deleted
+// Machine counts: it led when the Machine was deleted, and there have been budgets since then.
 func (h *history) remembered(d deletion, w window) bool {
 	versions := h.machines[d.machine]
 	gone := slices.IndexFunc(versions, func(v version[Machine]) bool { return v.object == nil })
@@ -166,8 +166,8 @@ func (h *history) remembered(d deletion, w window) bool {
 	return false
 }
 
-// kin returns as what a Machine that is gone may count in a process that has not seen it: by the labels of another one
-// of its owner.
+// kin returns the identities under which a deleted Machine may count in a process that has not seen it: the labels of
+// other Machines of its owner.
 func (h *history) kin(name string, w window) (possible []machineIdentity) {
 	for _, d := range h.deletions {
 		last := h.lastMachine(d.machine, w.rv)

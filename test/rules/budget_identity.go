@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// identity is as what a node, or a Machine without one, may have counted: by the labels of the Node, or
-// by the Machine that stands for it.
+// identity is the form in which a node, or a Machine without a Node, may have counted: by the labels of
+// the Node, or by the Machine that stands for it.
 type identity struct {
 	labels   []labels.Set
 	machines []machineIdentity
@@ -50,7 +50,7 @@ func (b *Budget) places(of *identity) (places []place) {
 	return places
 }
 
-// inGroup is what is known about whether something counts in a group of a budget, if it counts.
+// inGroup tells whether something that counts is in a group of a budget, as far as is known.
 func inGroup(b *Budget, group string, of *identity) certainty {
 	places := b.places(of)
 	c := certainty{surely: len(places) > 0}
@@ -61,7 +61,7 @@ func inGroup(b *Budget, group string, of *identity) certainty {
 	return c
 }
 
-// identityOf returns as what a name may have counted.
+// identityOf returns the identity under which a name may have counted.
 func (h *history) identityOf(name string, w window) identity {
 	return identity{labels: h.labelsOf(name, w), machines: h.machinesOf(name, w)}
 }
@@ -100,8 +100,8 @@ func (h *history) lastLabels(name string, w window) (possible []labels.Set) {
 	return possible
 }
 
-// machinesOf returns the Machines that may have stood for a name: the first one by its own name of those
-// that have that Node (spec B3.5). If there is none for certain, it may be one that did before, or none.
+// machinesOf returns the Machines that may have stood for a name: the first one by its own name among those
+// with that Node (spec B3.5). If none is certain, it may be an earlier one, or none.
 func (h *history) machinesOf(name string, w window) (possible []machineIdentity) {
 	for _, key := range h.standing[name] {
 		versions := h.machines[key].during(w.known, w.rv)
@@ -127,7 +127,7 @@ func standsFor(name string, machine *Machine) bool {
 // recent is for how long something may have been overlooked because it has changed again since.
 const recent = 2 * time.Minute
 
-// lastStood returns as what a Machine stood for a name in the last while in which it did.
+// lastStood returns the identity of a Machine in the last time in which it stood for a name.
 func (h *history) lastStood(key, name string, until uint64) (possible []machineIdentity) {
 	var end time.Time
 	for _, v := range slices.Backward(h.machines[key]) {
@@ -147,7 +147,7 @@ func (h *history) lastStood(key, name string, until uint64) (possible []machineI
 	return possible
 }
 
-// machineStands is what is known about whether a Machine stands for a name.
+// machineStands tells whether a Machine stands for a name, as far as is known.
 func (h *history) machineStands(name string, w window) (c certainty) {
 	for _, key := range h.standing[name] {
 		versions := h.machines[key].during(w.known, w.rv)

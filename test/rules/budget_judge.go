@@ -32,7 +32,7 @@ func (j *Judge) judgeBudget(event Change, before *unstructured.Unstructured, by 
 	j.record("", budgetName(event.Key), j.budgetTimes(event, old, budget, by)...)
 }
 
-// onlyBudgetStatus judges a write of the controller to a budget: it changes nothing but its status.
+// onlyBudgetStatus judges a write of the controller to a budget: it may only change its status.
 func onlyBudgetStatus(before, after *unstructured.Unstructured) finding {
 	for _, p := range changed(before.Object, after.Object, nil) {
 		if p[0] != "status" {
@@ -43,7 +43,7 @@ func onlyBudgetStatus(before, after *unstructured.Unstructured) finding {
 }
 
 // writeInterval is the shortest time between two writes of a status (spec B5.2). One request may take longer than
-// the other by what a live read may take.
+// the other, by the time of a live read.
 const writeInterval = time.Second
 
 // notTooSoon judges that a process writes the status at most once per second (spec B5.2).

@@ -9,9 +9,9 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 )
 
-// machinesUnhealthy is what is known about whether some MachineHealthCheck judges a Machine that stands for
-// a name to be unhealthy, or soon (spec B3.1, B3.5). That a Node is missing is only known after a live
-// get (spec M6.2).
+// machinesUnhealthy tells whether some MachineHealthCheck judges a Machine that stands for a name unhealthy or
+// soon unhealthy, as far as is known (spec B3.1, B3.5). A missing Node is only known after a live get (spec
+// M6.2).
 func (h *history) machinesUnhealthy(name string, nodes []*Node, w window) (c certainty) {
 	if !h.followed || !h.activity.mayBeActive(w) {
 		return c
@@ -46,9 +46,9 @@ func (m *MHC) judgesUnhealthy(machine *Machine, node *Node, now time.Time) bool 
 	return state == MachineUnhealthy || state == MachineSoonUnhealthy
 }
 
-// underwayOfMachines is what is known about which remediations of MachineHealthChecks are underway, by
-// the name of the Node, or of the Machine if it has none: what Machines show, CRs, and deletions whose
-// replacement is not Healthy (spec B3.2). By is the process that acts, empty if none does.
+// underwayOfMachines returns the remediations of MachineHealthChecks that may be under way, by the name
+// of the Node, or of the Machine without a Node (spec B3.2). It finds them by Machines, by CRs, and by
+// deletions whose replacement is not Healthy. by is the process that acts, empty if none does.
 func (h *history) underwayOfMachines(w window, by string) map[string]underway {
 	found := map[string]underway{}
 	if !h.followed || !h.activity.mayBeActive(w) {
@@ -111,21 +111,20 @@ func (h *history) underwayOfMachines(w window, by string) map[string]underway {
 	return found
 }
 
-// underway is what is known about a remediation of a MachineHealthCheck.
+// underway is a remediation of a MachineHealthCheck, as far as it is known.
 type underway struct {
 	certainty
-	// remembered means that the controller knows for certain as what the Machine counted, though it is
-	// gone.
+	// remembered means that the controller knows for certain the identity of the deleted Machine.
 	remembered bool
 }
 
-// mayShowRemediation reports whether a Machine may show that a MachineHealthCheck has it under remediation: it is not always
-// known who has deleted it.
+// mayShowRemediation reports whether a Machine may show a remediation by a MachineHealthCheck. It is not always known
+// which client has deleted it.
 func (h *history) mayShowRemediation(machine *Machine) bool {
 	return machine != nil && ((machine.Deleting && !h.deletedByOthers.Has(machine.UID)) || machine.Has(v1beta1.AnnotationExternalRemediation))
 }
 
-// selectedBy is what is known about whether some MachineHealthCheck selects a Machine.
+// selectedBy tells whether some MachineHealthCheck selects a Machine, as far as is known.
 func (h *history) selectedBy(machines []*Machine, w window) (c certainty) {
 	for _, track := range h.mhcs {
 		checks := track.during(w.known, w.rv)
@@ -159,8 +158,8 @@ func (h *history) refersToKindOf(cr *CR, w window) bool {
 	})
 }
 
-// nameOfMachine returns by what name a Machine counts: that of its Node, or its own; and whether that
-// is known for certain. A Machine that is gone counts by the name that it had last.
+// nameOfMachine returns the name under which a Machine counts, that of its Node or its own, and whether
+// it is certain. A Machine that is gone counts under its last name.
 func (h *history) nameOfMachine(key string, w window) (name string, known bool) {
 	versions := h.machines[key].during(w.known, w.rv)
 	last := h.lastMachine(key, w.rv)

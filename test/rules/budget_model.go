@@ -29,8 +29,8 @@ type Budget struct {
 	minInterval      time.Duration
 	cooldown         time.Duration
 	windows          []openTimes
-	// invalid is set if the spec cannot be evaluated: it refuses all nodes that it selects (spec
-	// B2.2), and all that there are if its selector cannot be either.
+	// invalid is set if the spec cannot be evaluated. Then it refuses all nodes that it selects
+	// (spec B2.2), or every node if its selector cannot be evaluated either.
 	invalid bool
 }
 
@@ -175,12 +175,12 @@ type certainty struct{ surely, maybe bool }
 
 func certain(holds bool) certainty { return certainty{holds, holds} }
 
-// or returns what is known of one or the other.
+// or combines two facts by or.
 func (c certainty) or(other certainty) certainty {
 	return certainty{c.surely || other.surely, c.maybe || other.maybe}
 }
 
-// and returns what is known of both together.
+// and combines two facts by and.
 func (c certainty) and(other certainty) certainty {
 	return certainty{c.surely && other.surely, c.maybe && other.maybe}
 }

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
-// budgetNode is what is known of a node, or of a Machine without one, that counts for budgets (spec
-// B3).
+// budgetNode is a node, or a Machine without a Node, as it counts for budgets, as far as is known
+// (spec B3).
 type budgetNode struct {
 	name string
 	identity
@@ -20,7 +20,7 @@ type budgetNode struct {
 	exists, machineExists, unhealthy, remediating certainty
 }
 
-// String tells what is known of the node: "?" is what may be.
+// String describes the node. "?" marks what may be so.
 func (n *budgetNode) String() string {
 	text := []string{n.name}
 	for _, what := range []struct {
@@ -37,7 +37,7 @@ func (n *budgetNode) String() string {
 	return "(" + strings.Join(text, ", ") + ")"
 }
 
-// counts is what is known about whether it counts in a group of a budget.
+// counts tells whether the node counts in a group of a budget, as far as is known.
 func (n *budgetNode) counts(b *Budget, group string) certainty {
 	exists := n.exists
 	if b.machineNamespace != "" {
@@ -46,7 +46,8 @@ func (n *budgetNode) counts(b *Budget, group string) certainty {
 	return n.in(b, group).and(exists.or(n.remediating))
 }
 
-// in is what is known about whether its labels put it into a group of a budget.
+// in tells whether the labels of the node put it into a group of a budget, as far as is
+// known.
 func (n *budgetNode) in(b *Budget, group string) certainty { return inGroup(b, group, &n.identity) }
 
 // budgetNodes returns all that may count, as it may have been seen in a window. By is the process that
@@ -103,7 +104,7 @@ func (h *history) startedSince(at time.Time) bool {
 	return slices.ContainsFunc(h.activity.starts, at.Before)
 }
 
-// remediatedByAny is what is known about whether a node had a CR of some NodeHealthCheck.
+// remediatedByAny tells whether a node had a CR of some NodeHealthCheck, as far as is known.
 func (h *history) remediatedByAny(name string, w window, by string) (c certainty) {
 	for key := range h.crsOf[name] {
 		own := func(cr *CR) bool { return cr != nil && cr.Node == name && len(cr.Owners) > 0 }
@@ -119,8 +120,8 @@ func (h *history) remediatedByAny(name string, w window, by string) (c certainty
 	return c
 }
 
-// judgedUnhealthy is what is known about whether a node is not Ready, or some NodeHealthCheck that
-// selects it finds a condition that matches (spec B3.1).
+// judgedUnhealthy tells whether a node is not Ready, or some NodeHealthCheck that selects it finds a
+// matching condition, as far as is known (spec B3.1).
 func (h *history) judgedUnhealthy(versions []*Node, w window) (c certainty) {
 	notReady := func(node *Node) bool { return node != nil && !node.Ready() }
 	c = certainty{all(versions, notReady), some(versions, notReady)}

@@ -10,8 +10,8 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
 
-// calmFor is for how long nothing may have happened to a node that waits, so that its place in the
-// order is known for certain. An attempt in vain yields for a minute (spec B4.3).
+// calmFor is how long nothing may have happened to a waiting node, so that its place in the order is
+// certain. After a failed attempt, a node yields for a minute (spec B4.3).
 const calmFor = 65 * time.Second
 
 // inOrder judges that a remediation that has begun takes no place from a node that has been unhealthy for

@@ -42,7 +42,7 @@ func (p *snapshot) budgetMayRefuse(name string) bool {
 	return false
 }
 
-// refusedBy is what is known about whether a budget refuses a node.
+// refusedBy tells whether a budget refuses a node, as far as is known.
 func (p *snapshot) refusedBy(b *Budget, name string) (c certainty) {
 	w := p.present()
 	q := p.ask(asker{name, p.identityOf(name, w)}, w, "", p.counting())
@@ -252,7 +252,8 @@ func (s *budgetCheck) allowed(group *v1alpha1.BudgetGroup) (allowed *int32) {
 	return allowed
 }
 
-// checkExhausted judges that condition Exhausted names whom the budget keeps waiting.
+// checkExhausted judges that condition Exhausted names the nodes that the budget keeps
+// waiting.
 func (s *budgetCheck) checkExhausted(condition *metav1.Condition) {
 	s.check("B5.2", condition == nil, "there is no condition Exhausted")
 	if condition == nil {

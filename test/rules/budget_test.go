@@ -247,8 +247,8 @@ func waitingFixture(budget *Budget) *fixture {
 	return s
 }
 
-// TestBudgetRefuses: what waits for a budget need not begin, and what a budget does not refuse any
-// more has to.
+// TestBudgetRefuses: a remediation that waits for a budget need not begin. It has to begin when no
+// budget refuses it any more.
 func TestBudgetRefuses(t *testing.T) {
 	t.Parallel()
 	busy, free := newBudget(maxConcurrent("1")), newBudget(maxConcurrent("2"))

@@ -20,14 +20,14 @@ import (
 // epoch is when everything begins.
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// at is so many seconds later.
+// at is the time after a number of seconds.
 func at(seconds float64) time.Time { return epoch.Add(time.Duration(seconds * float64(time.Second))) }
 
-// past is the time of what was there from the beginning.
+// past is the time of objects that existed from the beginning.
 var past time.Time
 
-// fixture is a history in the making. Everything happens one resource version later than
-// what was before.
+// fixture builds a history. Every change is one resource version later than the change
+// before.
 type fixture struct {
 	*Judge
 	rv uint64

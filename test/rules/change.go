@@ -38,8 +38,8 @@ type Change struct {
 	Key string
 	// ResourceVersion is that of the version, or of the deletion: the earliest possible one if that is not known.
 	ResourceVersion uint64
-	// Time is when the change was visible at the latest: it was stored before. It is zero
-	// for what was there from the beginning.
+	// Time is when the change was visible at the latest: it was stored before. It is zero for
+	// objects that existed from the beginning.
 	Time time.Time
 	// Object is nil if it is gone. The judge keeps it, and it must not be changed.
 	Object *unstructured.Unstructured

@@ -17,8 +17,8 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
 
-// crContent judges what is in a new CR, by any version of its template and of the Node
-// (spec 11.1).
+// crContent judges the content of a new CR, by any version of its template and of the
+// Node (spec 11.1).
 func (j *Judge) crContent(w window, created *CR, object *unstructured.Unstructured) []finding {
 	findings := []finding{j.crOwners(w, object), j.crMetadata(w, created, object)}
 	for _, nhc := range j.nhcs[w.nhc].during(w.known, w.rv) {

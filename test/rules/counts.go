@@ -5,8 +5,8 @@ package rules
 
 import "github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 
-// NodeCounts is what is known of the selected nodes: at least and at most so many. If
-// nothing has changed for long enough both are the same.
+// NodeCounts are the smallest and largest possible numbers of selected nodes. If nothing
+// has changed for long enough, both are equal.
 type NodeCounts struct {
 	ObservedMin, ObservedMax int
 	// NotHealthyMin is the number of nodes that were certainly not healthy, and HealthyMax
@@ -54,8 +54,8 @@ func (c NodeCounts) leastLimit(spec *v1alpha1.NodeHealthCheckSpec) int {
 	return least
 }
 
-// limit returns how many nodes may be not healthy by the gate alone, even if there are
-// not so many.
+// limit returns how many nodes may be not healthy by the gate alone. It may be more than
+// there are.
 func limit(spec *v1alpha1.NodeHealthCheckSpec, observed int) int {
 	switch {
 	case spec.MinHealthy != nil && spec.MaxUnhealthy == nil:

@@ -36,7 +36,7 @@ func (j *Judge) judgeCreation(event Change, cr *CR, by *Request) {
 	j.record(cr.Node, w.nhc, findings...)
 }
 
-// creationWindow returns what the sync that created a CR may have gone by.
+// creationWindow returns the window of the sync that created a CR.
 func (j *Judge) creationWindow(event Change, cr *CR, by *Request) window {
 	w := window{nhc: cr.Owners[0], node: cr.Node, rv: event.ResourceVersion, at: by.Time}
 	tolerance := j.toleranceAt(by)
@@ -64,8 +64,8 @@ func (j *Judge) readLive(w window) finding {
 	return check("5.4", !read, "a CR is created, and the Node was never read live")
 }
 
-// anyStanding reports whether the node was under remediation, by what caches may have shown since an instant, by another
-// CR that was not being deleted.
+// anyStanding reports whether the caches may have shown since an instant that the node was under remediation, by
+// another CR that was not being deleted.
 func (j *Judge) anyStanding(w window, created *CR, since time.Time) bool {
 	stands := func(cr *CR) bool {
 		return cr != nil && cr.Node == w.node && cr.UID != created.UID && cr.OwnedBy(w.nhc) && !cr.Deleting
@@ -124,8 +124,8 @@ func (j *Judge) foreign(w window, created *CR) finding {
 	return j.other("11.4", w, created, func(cr *CR) bool { return !cr.OwnedBy(w.nhc) })
 }
 
-// other judges that there is no other CR of some kind for the same node and template. One
-// of another owner may have come too late to be seen.
+// other judges that there is no other CR of some kind for the same node and template. A CR
+// of another owner may have come too late for the controller to see it.
 func (j *Judge) other(rule string, w window, created *CR, counts func(*CR) bool) finding {
 	for key, cr := range j.crsAt(w.node, w.rv) {
 		same := cr.Kind == created.Kind && cr.Namespace == created.Namespace && cr.NamesTemplate && cr.Template == created.Template

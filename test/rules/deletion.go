@@ -34,8 +34,7 @@ func (j *Judge) replacementAwaited(event Change, w window) finding {
 	return check("17.3", awaited, "a CR is deleted while its remediator replaces the Node")
 }
 
-// recovered reports whether the node was healthy or gone by what the sync may have gone
-// by.
+// recovered reports whether the node was healthy or gone in the window of the sync.
 func (j *Judge) recovered(w window, cr *CR) finding {
 	versions := j.nhcs[w.nhc].during(w.known, w.rv)
 	if some(j.nodes[w.node].during(w.nodeKnown, w.rv), func(node *Node) bool { return node == nil }) {
@@ -134,8 +133,8 @@ func (j *Judge) known(cr *CR, rv uint64) bool {
 	return false
 }
 
-// takenOver judges a change of the holder of a lease: one that is valid is respected
-// (spec 14.3, 14.4). It was written before it was seen.
+// takenOver judges a change of the holder of a lease: the controller respects a valid
+// lease (spec 14.3, 14.4). The lease was written before it was seen.
 func takenOver(before, after *coordinationv1.Lease, seen time.Time) finding {
 	holder, taker := holderOf(before), holderOf(after)
 	_, ofCheck := checkOfHolder(taker)

@@ -1,11 +1,11 @@
 // Copyright The nhc-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package rules decides which rules of the specification the controller has broken. It
-// knows nothing of the controller's code: health, the gate, steps and leases are judged
-// by what the specification says, from the objects that an API server has stored. It is
-// pure: changes, requests and instants are values that it is given. test/referee feeds it
-// from a real API server, and a simulation from one in memory.
+// Package rules decides which rules of the specification the controller has broken. It does
+// not use the controller's code: it judges health, the gate, steps and leases by the
+// specification, from the objects that an API server has stored. It is pure: changes,
+// requests and instants are values that it is given. test/referee feeds it from a real API
+// server, and a simulation from one in memory.
 //
 // # What the controller could not have seen
 //

@@ -312,7 +312,7 @@ func (j *Judge) needless() map[reported]int {
 	return counts
 }
 
-// needlessEvents returns how many more events of a kind have come than what they report has happened.
+// needlessEvents returns how many events of a kind have come without a transition that they report.
 func (j *Judge) needlessEvents(r reported, needless map[reported]int) int {
 	return max(0, len(j.events.came[r])-len(j.events.transitions[r])-j.events.found[r]-needless[r])
 }
@@ -329,8 +329,8 @@ func (j *Judge) unsettledEvents(p *snapshot) []Violation {
 				due++
 			}
 		}
-		// One that repeats another becomes the second of a series. Of a third one, the API
-		// server learns only minutes later.
+		// An event that repeats another one becomes the second of a series. The API server gets
+		// the third one only minutes later.
 		atLeast := min(due, 2)
 		p.checks["19.1"]++
 		count, extra := len(e.came[r]), j.needlessEvents(r, needless)

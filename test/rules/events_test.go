@@ -14,7 +14,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
 
-// eventOn returns an event on a kind of object, with so many in its series.
+// eventOn returns an event on a kind of object, with the count of its series.
 func eventOn(kind, name, reason, eventType, note string, series int) *unstructured.Unstructured {
 	related := map[string]any{"kind": "Node", "name": "n"}
 	if kind == "Node" {

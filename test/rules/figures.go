@@ -24,8 +24,7 @@ type Figures struct {
 	Unexplained []string
 	// Replays is how often all was judged again because of a change that came late.
 	Replays int
-	// Arrivals is how many events have come that are counted, and Needless how many of them a restart, or what was not
-	// judged, excuses.
+	// Arrivals is the number of counted events. Needless is how many of them a restart or an unjudged time excuses.
 	Arrivals, Needless int
 	// Faults is the number of faults.
 	Faults int
@@ -56,7 +55,7 @@ func (f Figures) JSON() string {
 	return string(text)
 }
 
-// Figures returns what was judged so far.
+// Figures returns the numbers of judgements so far.
 func (j *Judge) Figures() Figures {
 	figures := j.figures
 	figures.Checks = j.Checked()

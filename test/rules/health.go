@@ -22,8 +22,8 @@ func Matches(rules []v1alpha1.UnhealthyCondition, node *Node) bool {
 	return matches
 }
 
-// NotHealthy reports whether a NodeHealthCheck does not find the node healthy: a condition matches, or there is none of
-// type Ready although a rule is about it (spec 7.6).
+// NotHealthy reports whether a NodeHealthCheck does not find the node healthy: a condition matches, or the condition
+// Ready is missing although a rule is about it (spec 7.6).
 func NotHealthy(rules []v1alpha1.UnhealthyCondition, node *Node) bool {
 	return Matches(rules, node) || neverReported(rules, node)
 }

@@ -54,9 +54,9 @@ func (t track[T]) seenBefore(rv uint64) time.Time {
 	return time.Time{}
 }
 
-// during returns the versions that an observer may have used who has seen what was
-// visible at the time since, and may have seen all up to a resource version. Nil stands
-// for no object. There is at least one.
+// during returns the versions that an observer may have used. It has seen everything that
+// was visible at the time since, and may have seen all up to a resource version. Nil
+// stands for no object. There is at least one version.
 func (t track[T]) during(since time.Time, until uint64) []*T {
 	var during []*T
 	for _, v := range slices.Backward(t) {

@@ -25,7 +25,7 @@ type Violation struct {
 	Node, NHC string
 	// Text says what happened.
 	Text string
-	// Timeline is what had happened to the node and its NodeHealthCheck before.
+	// Timeline has the earlier changes of the node and its NodeHealthCheck.
 	Timeline string
 	// state tells two violations of a rule apart. While things change, one may follow the other, so
 	// that there is always one.
@@ -37,7 +37,8 @@ func (v Violation) String() string {
 	return fmt.Sprintf("%s: %s (node %q, NodeHealthCheck %q)\n%s", v.Rule, v.Text, v.Node, v.NHC, v.Timeline)
 }
 
-// Config says what is judged. Remediations, Templates and LeaseNamespace are required.
+// Config is the configuration of a Judge. Remediations, Templates and LeaseNamespace are
+// required.
 type Config struct {
 	// Remediations and Templates are the resources of the CRs and of their templates.
 	Remediations, Templates []schema.GroupVersionResource
@@ -120,7 +121,7 @@ func (j *Judge) SetRequests(requests []Request) { j.requests = newRequestLog(req
 // AddRequests adds requests that arrived after those of SetRequests.
 func (j *Judge) AddRequests(requests ...Request) { j.requests.add(requests) }
 
-// Violations returns what was broken so far.
+// Violations returns the rules broken so far.
 func (j *Judge) Violations() []Violation { return slices.Clone(j.violations) }
 
 // Checked returns how often each rule was checked.

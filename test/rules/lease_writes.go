@@ -73,9 +73,9 @@ func (l *leaseWrite) findings() []finding {
 	}
 }
 
-// beginsAgain reports whether a lease begins anew in the same second: one that was completed, and so
-// acquired later than renewed, or one for a step that did not begin, and has another duration now, or
-// belongs to a new Node of that name.
+// beginsAgain reports whether a lease begins anew in the same second. Either it was completed, and so
+// acquired later than renewed. Or its step did not begin, and it now has another duration or belongs to
+// a new Node of that name.
 func (l *leaseWrite) beginsAgain() bool {
 	before, after := &l.before.Spec, &l.after.Spec
 	again := before.RenewTime.Before(before.AcquireTime) ||

@@ -25,8 +25,8 @@ type beginning struct {
 	check string
 }
 
-// judgeBeginning judges that a remediation of a Machine has begun (spec M8). Who has begun it does
-// not show: some MachineHealthCheck must have been allowed to.
+// judgeBeginning judges the beginning of a remediation of a Machine (spec M8). It is not visible
+// which MachineHealthCheck has begun it, so some MachineHealthCheck must have been allowed to.
 func (j *Judge) judgeBeginning(event Change, by *Request, b beginning) {
 	machine := j.lastMachine(event.Key, event.ResourceVersion-1) // A CR has the name of its Machine.
 	if machine == nil {
@@ -118,8 +118,8 @@ func (j *Judge) leased(b beginning, holder string) bool {
 	})
 }
 
-// allowedBySome judges that some MachineHealthCheck was allowed to begin, and returns what forbade
-// the one that came closest.
+// allowedBySome judges that some MachineHealthCheck was allowed to begin. Otherwise it returns the
+// findings of the MachineHealthCheck with the fewest obstacles.
 func (j *Judge) allowedBySome(b beginning, machine *Machine) []finding {
 	var best []finding
 	var reasons []string

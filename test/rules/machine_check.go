@@ -138,7 +138,7 @@ func (m *MHC) Selects(machine *Machine) bool {
 	return machine != nil && machine.API == m.api() && machine.Namespace == m.Namespace && m.selector.Matches(machine.Labels)
 }
 
-// limit returns how many of so many targets may be unhealthy (spec M7.2).
+// limit returns how many of the targets may be unhealthy (spec M7.2).
 func (m *MHC) limit(targets int) (int, bool) {
 	if m.Spec.MaxUnhealthy == nil {
 		return targets, true

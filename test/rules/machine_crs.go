@@ -24,8 +24,8 @@ func (j *Judge) judgeMachineCR(event Change, cr *CR, by *Request) {
 	j.judgeBeginning(event, by, b)
 }
 
-// machineCRContent judges what is in a new CR, by any version of its Machine and its template (spec
-// M12.2, M12.3).
+// machineCRContent judges the content of a new CR, by any version of its Machine and its template
+// (spec M12.2, M12.3).
 func (j *Judge) machineCRContent(w window, cr *CR, object *unstructured.Unstructured) finding {
 	owners := object.GetOwnerReferences()
 	if len(owners) != 2 || owners[0].Kind != v1beta1.Kind || owners[1].Kind != "Machine" || owners[1].Name != cr.Name || owners[1].BlockOwnerDeletion != nil {

@@ -115,8 +115,8 @@ func (m *MHC) State(machine *Machine, node *Node, remediated bool, now time.Time
 	}
 }
 
-// machineCounts is what is known of the targets of a MachineHealthCheck: at most so many, and at least
-// so many that were not healthy.
+// machineCounts are the largest possible number of targets of a MachineHealthCheck, and the smallest
+// possible number of unhealthy ones.
 type machineCounts struct{ targetsMax, unhealthyMin int }
 
 // mayAllow reports whether the threshold can have allowed remediations (spec M7.1).

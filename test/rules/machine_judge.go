@@ -53,7 +53,7 @@ func (j *Judge) judgeOfMachines(event Change, before *unstructured.Unstructured,
 	return true
 }
 
-// followLease adds a lease that is none of a node.
+// followLease adds a lease that is not the lease of a node.
 func (j *Judge) followLease(event Change, by *Request) bool {
 	namespace, name, _ := strings.Cut(event.Key, "/")
 	switch {
@@ -169,9 +169,9 @@ func (j *Judge) judgeMHC(event Change, before *unstructured.Unstructured, by *Re
 // each of its control plane Machines at most, and what others change in the meantime.
 const mostWrites = 20
 
-// ExtraWrites returns how much more often a status may be written in a second than one that lists no Machines: once
-// for each, as they may change one by one. Where requests for Machines fail, they are repeated after 0.1, 0.2 and 0.4 s,
-// and each attempt may write twice: a budget lets the next Machine begin when one has failed.
+// ExtraWrites returns how much more often a status that lists Machines may be written in a second: once for each
+// Machine, because they may change one by one. Failed requests for Machines are repeated after 0.1, 0.2 and 0.4 s.
+// Each attempt may write twice, because a budget lets the next Machine begin when one has failed.
 func ExtraWrites(status *v1beta1.MachineHealthCheckStatus) int {
 	failed := func(machine v1beta1.UnhealthyMachine) bool {
 		return slices.Contains(requestFailed, machine.Decision.Reason)

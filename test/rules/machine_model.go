@@ -98,8 +98,8 @@ func infrastructureReady(object *unstructured.Unstructured) (since time.Time) {
 	return since
 }
 
-// machineHistory is what was seen of Machines, and of what decides about them. Where no Machines
-// are followed it is empty.
+// machineHistory has the observations of Machines, and of the objects that decide about them. It is
+// empty if no Machines are followed.
 type machineHistory struct {
 	followed bool
 	machines map[string]track[Machine]

@@ -23,7 +23,7 @@ const roundsPrefix = "machine-owner-"
 // BackOff are the delays of deletions (spec M14.1).
 type BackOff struct{ Base, Cap time.Duration }
 
-// delay is how long a Machine lives at least after so many rounds.
+// delay is how long a Machine has to live after this number of rounds.
 func (b BackOff) delay(rounds int) time.Duration {
 	if rounds <= 0 {
 		return 0

@@ -245,7 +245,8 @@ func TestCRsOfAFormerCheck(t *testing.T) {
 	require.False(t, anew("").leaves(own), "M12.5")
 }
 
-// TestFormerChecks: garbage collection removes the reference of a CR to what is gone, and it is no foreign one.
+// TestFormerChecks: garbage collection removes the reference of a CR to a deleted object. That does not make the
+// CR foreign.
 func TestFormerChecks(t *testing.T) {
 	t.Parallel()
 	last, cr := &CR{Checks: []string{"ns/east"}, Machine: "ns/m"}, &CR{}
@@ -259,8 +260,9 @@ func TestFormerChecks(t *testing.T) {
 	require.Equal(t, []string{"ns/west"}, adopted.everChecks(), "M12.4")
 }
 
-// TestAdopted: of several MachineHealthChecks with its template, a CR whose reference garbage collection has
-// removed is one of the first that selects its Machine, or of the one that holds the lease of its Node.
+// TestAdopted: garbage collection has removed the reference of a CR, and several MachineHealthChecks have its
+// template. The CR belongs to the one that holds the lease of its Node, or to the first one that selects its
+// Machine.
 func TestAdopted(t *testing.T) {
 	t.Parallel()
 	named := func(name string, change ...func(*v1beta1.MachineHealthCheck)) *MHC {
@@ -298,8 +300,8 @@ func TestAdopted(t *testing.T) {
 	}
 }
 
-// TestLeaseSpoiled: a lease of a MachineHealthCheck that another client has deleted protects no Node (spec
-// 14.8). One that the controller gives up too early does not excuse what follows.
+// TestLeaseSpoiled: if another client has deleted a lease of a MachineHealthCheck, it protects no Node (spec
+// 14.8). If the controller gives up a lease too early, that excuses nothing.
 func TestLeaseSpoiled(t *testing.T) {
 	t.Parallel()
 	const machine = "machines/m"

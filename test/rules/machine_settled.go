@@ -82,8 +82,8 @@ func (s *machineCheck) check(rule, machine string, broken bool, format string, a
 	s.left = append(s.left, Violation{Rule: rule, Node: name, NHC: mhcName(s.mhc.Key()), Text: fmt.Sprintf(format, args...)})
 }
 
-// unsettledMachines returns what must not stay as it is of MachineHealthChecks and what they have
-// begun. Where another controller looks after them, everything may (spec M4.2).
+// unsettledMachines returns the unsettled states of MachineHealthChecks and their remediations. If
+// another controller looks after them, everything counts as settled (spec M4.2).
 func (p *snapshot) unsettledMachines() []Violation {
 	if !p.activity.activeAt(p.rv, p.now) {
 		return nil
@@ -192,9 +192,8 @@ func (p *snapshot) staleCRs() bool {
 	return false
 }
 
-// stale reports whether a CR is of a MachineHealthCheck whose spec does not refer to its kind, nor its
-// status, or which is gone itself: a process that has started since does not know of it, nor one that was
-// not active then.
+// stale reports whether a CR belongs to a MachineHealthCheck that is gone, or whose spec and status do not
+// refer to its kind. A process that started later, or was not active then, does not know such a CR.
 func (p *snapshot) stale(cr *CR) bool {
 	if len(cr.Checks) == 0 {
 		return false

@@ -64,7 +64,7 @@ func (s *machineCheck) wait(t *machineTarget, deletion bool) v1alpha1.DecisionRe
 	}
 }
 
-// waitAfterBudgets is the same for what is asked after the budgets.
+// waitAfterBudgets is the same for the checks after the budgets.
 func (s *machineCheck) waitAfterBudgets(t *machineTarget, deletion bool) v1alpha1.DecisionReason {
 	late := deletion && (t.Failed() || t.Node == "")
 	switch {

@@ -213,8 +213,8 @@ func (s *machineCheck) failedInUpdate(t *machineTarget) bool {
 // overdueAfter is when a remediation is overdue (spec M12.6).
 const overdueAfter = 30 * time.Minute
 
-// mayBeOverdue reports whether something that is under way for a target may have begun long enough ago. Who has
-// requested a deletion, and since when an annotation is there, is not asked.
+// mayBeOverdue reports whether a running remediation of a target may have begun long enough ago. It does not check
+// which client has requested a deletion, or the age of an annotation.
 func (s *machineCheck) mayBeOverdue(t *machineTarget) bool {
 	long := func(since time.Time) bool { return !s.now.Before(since.Add(overdueAfter)) }
 	switch {

@@ -13,18 +13,18 @@ import (
 const (
 	// bound is that of most transitions.
 	bound = 2 * time.Second
-	// longBound is that of what is only asked again: the end of a lease that expires.
+	// longBound is the bound for states without an event: the end of a lease that expires.
 	longBound = time.Minute + bound
 	// budgetBound is that of what a budget has kept waiting: it is woken within 2 s (spec B4.2).
 	budgetBound = 2 * bound
 )
 
-// Deadlines finds out what is late. It follows the changes that its judge has judged, and
-// looks at any instant of the past as if it were the present. Unlike waiting until
-// everything has settled, this finds what was late and came after all.
+// Deadlines finds late reactions. It follows the changes that its judge has judged, and
+// looks at any instant of the past as if it were the present. So it also finds reactions
+// that were late and came after all. A check after everything has settled would miss these.
 type Deadlines struct {
 	judge *Judge
-	// Of so many changes Missed has asked what was late before.
+	// The number of changes that Missed has checked.
 	asked int
 	// settled is when nothing was unsettled, the last time that it was asked.
 	settled time.Time
@@ -49,9 +49,9 @@ func (j *Judge) rvAt(at time.Time) uint64 {
 // NewDeadlines returns the deadlines of what a judge judges.
 func NewDeadlines(judge *Judge) *Deadlines { return &Deadlines{judge: judge} }
 
-// Overdue returns what is as it must not stay and has been so, without interruption, for as
-// long as the specification allows (spec 21.3). Nothing counts before the instant quiet: until
-// then something was wrong that excuses delays.
+// Overdue returns the unsettled states that have lasted, without interruption, for as long as the
+// specification allows (spec 21.3). Time before the instant quiet does not count: until then a
+// fault excuses delays.
 func (d *Deadlines) Overdue(now, quiet time.Time) []Violation {
 	begin := now.Add(-bound)
 	if begin.Before(quiet) {
@@ -89,8 +89,8 @@ func (d *Deadlines) Overdue(now, quiet time.Time) []Violation {
 	return late
 }
 
-// Missed returns what was overdue right before a change since the last call, and may have come
-// with it.
+// Missed returns the states that were overdue right before a change since the last call. The
+// change may have ended them.
 func (d *Deadlines) Missed(quiet time.Time) []Violation {
 	for ; d.asked < len(d.judge.changes); d.asked++ {
 		before := d.judge.changes[d.asked].at.Add(-1)
@@ -114,8 +114,8 @@ func (d *Deadlines) wasDenied(node string, now time.Time) bool {
 	return false
 }
 
-// statusDenied reports whether the status of the NodeHealthCheck that a violation is about was refused between two
-// instants, or that of any one which tells what waits for a budget.
+// statusDenied reports whether a write of the status of the violation's NodeHealthCheck was refused between two
+// instants, or of any NodeHealthCheck that tells what waits for a budget.
 func (d *Deadlines) statusDenied(v Violation, since, until time.Time) bool {
 	for nhc, writes := range d.judge.requests.statuses {
 		if (nhc == v.NHC || strings.HasPrefix(v.NHC, budgetName(""))) && slices.ContainsFunc(writes, func(r *Request) bool {
@@ -191,7 +191,7 @@ func (d *Deadlines) mayTakeLonger(v Violation, now time.Time) bool {
 	return false
 }
 
-// Timeline returns what has happened to a node and a NodeHealthCheck.
+// Timeline returns the changes of a node and a NodeHealthCheck.
 func (j *Judge) Timeline(node, nhc string) string { return j.timelines.of(node, nhc) }
 
 // rounding is by how much a time in status may be before what it is the time of: times

@@ -60,8 +60,8 @@ func (r Request) String() string {
 	return fmt.Sprintf("%s %s %s: %d", r.Verb, resource, key(r.Namespace, r.Name), r.Code)
 }
 
-// lastOf returns when the n-th last one arrived that is not after an instant, or the
-// first if there are not so many; and false if there is none.
+// lastOf returns when the n-th last request until an instant arrived, or the first one if
+// there are fewer. It returns false if there is none.
 func (l requestLog) lastOf(key string, n int, until time.Time) (time.Time, bool) {
 	var found time.Time
 	for _, at := range slices.Backward(l.times[key]) {

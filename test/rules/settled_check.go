@@ -13,8 +13,8 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
 
-// settledCheck is what a snapshot means to one NodeHealthCheck: what its status has to
-// say, and what has to be done.
+// settledCheck is a snapshot for one NodeHealthCheck: the status and the actions that it
+// demands.
 type settledCheck struct {
 	*snapshot
 	nhc *NHC
@@ -89,7 +89,7 @@ func (s *settledCheck) check(rule, node string, broken bool, format string, args
 	}
 }
 
-// violations returns what is not as it has to be.
+// violations returns the violations of the snapshot.
 func (s *settledCheck) violations() []Violation {
 	s.checkCounts()
 	s.checkPhase()

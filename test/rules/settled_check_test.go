@@ -17,8 +17,8 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
 
-// stated has a NodeHealthCheck say that so many nodes are healthy, and that these are
-// not. All else in its status follows from that and from its spec.
+// stated has a NodeHealthCheck say how many nodes are healthy, and which nodes are not.
+// Everything else in its status follows from that and from its spec.
 func stated(observed, healthy int32, entries ...v1alpha1.UnhealthyNode) func(*v1alpha1.NodeHealthCheck) {
 	return func(nhc *v1alpha1.NodeHealthCheck) {
 		status := &nhc.Status
@@ -237,7 +237,7 @@ func withLeftover(nhc *v1alpha1.NodeHealthCheck) {
 	nhc.Status.Conditions = append(nhc.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionLeftoverRemediations, Status: metav1.ConditionTrue})
 }
 
-// TestSettledRemediation judges what has to be done.
+// TestSettledRemediation judges the due actions.
 func TestSettledRemediation(t *testing.T) {
 	t.Parallel()
 	cr := newCR("n", "Reboot", "one")
@@ -366,8 +366,8 @@ func TestSettledDisabled(t *testing.T) {
 	})
 }
 
-// TestAgain: what was created and deleted before its watch told of it is judged in its
-// turn.
+// TestAgain: an object that was created and deleted before its watch reported it is
+// judged in its turn.
 func TestAgain(t *testing.T) {
 	t.Parallel()
 	j := NewJudge(Config{Tolerance: Quiet})

@@ -108,7 +108,7 @@ func (d decided) is(conditionType string) bool {
 	return meta.IsStatusConditionTrue(d.nhc.Status.Conditions, conditionType)
 }
 
-// ofAny tells what has to hold for a reason, whatever the health of the node is.
+// ofAny tells what has to hold for a reason, for a node of any health.
 var ofAny = map[v1alpha1.DecisionReason]func(decided) bool{
 	v1alpha1.DecidedSoonUnhealthy: func(d decided) bool { return d.soon.Has(d.name) || d.unselected(d.name) },
 	v1alpha1.DecidedAwaitingReplacement: func(d decided) bool {

@@ -43,7 +43,7 @@ func (s *settledCheck) refusal(name string, first bool) v1alpha1.DecisionReason 
 	}
 }
 
-// refusalAfterBudgets is the same for what is asked after the budgets.
+// refusalAfterBudgets is the same for the checks after the budgets.
 func (s *settledCheck) refusalAfterBudgets(name string) v1alpha1.DecisionReason {
 	switch {
 	case s.othersCR(name, s.nhc.Name):
@@ -59,8 +59,8 @@ func (s *settledCheck) refusalAfterBudgets(name string) v1alpha1.DecisionReason 
 	}
 }
 
-// checkUnhealthy judges that what has to be done for an unhealthy node is done: its first
-// CR, or the next step (spec 13.3, P12).
+// checkUnhealthy judges that an unhealthy node gets its first CR, or its next step (spec
+// 13.3, P12).
 func (s *settledCheck) checkUnhealthy(name string) {
 	if s.refusal(name, len(s.own[name]) == 0) != "" {
 		return
@@ -86,8 +86,8 @@ func (s *settledCheck) checkUnhealthy(name string) {
 		later := slices.ContainsFunc(crs[i+1:], func(cr *CR) bool { return cr != nil })
 		switch {
 		case cr == nil && !later:
-			// Whatever was before is over: this one is due. A step that was added to the
-			// spec before one that has a CR is not.
+			// All earlier steps are over, so this one is due. A step is not due if it was added to
+			// the spec before a step that has a CR.
 			s.check("13.3", name, true, "step %d is due and has no CR", i)
 			return
 		case cr == nil || later:

@@ -72,8 +72,8 @@ func nextSeen(condition, before *corev1.NodeCondition, begun span, seen time.Tim
 	return next
 }
 
-// lasts returns when a condition has lasted for a duration, by the process that finds it so first, and by the
-// one that finds it so last.
+// lasts returns when a condition has lasted for a duration, for the first and for the last process that finds it
+// so.
 func (n *Node) lasts(condition *corev1.NodeCondition, duration time.Duration) span {
 	if condition.LastTransitionTime.IsZero() {
 		return span{never, never} // It is not known for how long it has lasted.
@@ -131,8 +131,8 @@ func (p *snapshot) differ(rules []v1alpha1.UnhealthyCondition, node *Node) bool 
 	return mayBeUnhealthy(rules, node, p.now) && !Unhealthy(rules, node, p.now)
 }
 
-// seenAnew notes that a process has started: to it, a time that is ahead counts from its own beginning on, or is
-// over (spec 7.2). A process that sees what others do not yet see, or no longer, may begin later.
+// seenAnew notes that a process has started. For it, a time that is ahead counts from its own start, or is over
+// (spec 7.2). A process whose view differs from that of others may begin later.
 func (n *Node) seenAnew(start time.Time, lag time.Duration) {
 	for _, condition := range n.Conditions {
 		begun, followed := n.begun[condition.Type]

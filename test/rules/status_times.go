@@ -226,8 +226,9 @@ func (j *Judge) mayHaveExceeded(event Change, before, after *Budget, group strin
 	return !j.config.Exact || !sameBefore || after.invalid || after.Spec.MaxUnhealthy == nil || j.ledSince(w.known) || j.exceeds(after, group, w, "").maybe
 }
 
-// somethingBegan reports whether the controller may know a remediation that began in a second (spec B3.4). One whose request
-// failed may have begun. The controller reads the answer after the API server has sent it. In a real cluster, the referee may see status before it sees what has begun.
+// somethingBegan reports whether the controller may know a remediation that began in a second (spec B3.4). A
+// remediation may have begun although its request failed. The controller reads the answer after the API server has
+// sent it. In a real cluster, the referee may see status before it sees the beginning.
 func (j *Judge) somethingBegan(at time.Time, by *Request) bool {
 	if !j.config.Exact {
 		return true
@@ -263,7 +264,7 @@ func (j *Judge) machineTimes(before, after *MHC, by *Request) (findings []findin
 		k := slices.IndexFunc(before.Status.UnhealthyMachines, func(old v1beta1.UnhealthyMachine) bool { return old.Name == entry.Name })
 		same := k >= 0 && before.Status.UnhealthyMachines[k].Decision.SameReason(&entry.Decision)
 		switch {
-		case same && j.toleranceAt(by) == j.config.Tolerance: // Else an answer may have been lost, and with it what was reported.
+		case same && j.toleranceAt(by) == j.config.Tolerance: // Otherwise an answer may have been lost, and the report with it.
 			since := before.Status.UnhealthyMachines[k].Decision.Since
 			findings = append(findings, check("M8.3", !since.Equal(&entry.Decision.Since), "decision %s about %s is since %s, and was since %s", entry.Decision.Reason, entry.Name, entry.Decision.Since.UTC(), since.UTC()))
 		case !same && !before.foreign:

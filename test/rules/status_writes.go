@@ -49,8 +49,8 @@ func timeouts(nhc *NHC) map[types.UID]bool {
 	return ended
 }
 
-// timeoutJustified judges that status shows a step as over: its CR says so, or has
-// succeeded too late, or must not be told (spec 13.3 to 13.5, 14.7).
+// timeoutJustified judges that status may show a step as over: its CR says so, or has
+// succeeded too late, or must not be marked (spec 13.3 to 13.5, 14.7).
 func (j *Judge) timeoutJustified(w window, uid types.UID) finding {
 	for key := range j.crsOf[w.node] {
 		for _, cr := range j.crs[key].during(w.known, w.rv) {
@@ -106,8 +106,8 @@ func (j *Judge) stormJustified(w window, before, after *NHC) finding {
 	return check("9.5", !ends, "a storm ends, with %+v", counts)
 }
 
-// conflicted reports whether the last write of a status met a conflict while status showed a storm, which goes on: it is
-// one that could not be written (spec 9.5), even if the change in between has removed it from status.
+// conflicted reports whether the last write of a status met a conflict while status showed a storm. That storm goes
+// on because it could not be written (spec 9.5), also if the change in between has removed it from status.
 func (j *Judge) conflicted(w window) bool {
 	for _, write := range slices.Backward(j.requests.statuses[w.nhc]) {
 		if !write.Time.Before(w.at) {

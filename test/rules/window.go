@@ -16,7 +16,8 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
 
-// window is what a sync of a NodeHealthCheck may have gone by when it acted on a node.
+// window is the state that a sync of a NodeHealthCheck may have used when it acted on a
+// node.
 type window struct {
 	nhc, node string
 	// Until known, it has surely seen everything. For the Node, that instant is nodeKnown.
@@ -36,15 +37,15 @@ func check(rule string, broken bool, format string, args ...any) finding {
 	return finding{rule: rule, text: fmt.Sprintf(format, args...)}
 }
 
-// windowOf returns what a sync may have gone by that has made a request.
+// windowOf returns the window of the sync that has made a request.
 func (j *Judge) windowOf(event Change, by *Request, nhc, node string) window {
 	tolerance := j.toleranceAt(by)
 	known := by.Time.Add(-tolerance.Sync - tolerance.Cache)
 	return window{nhc: nhc, node: node, known: known, nodeKnown: known, rv: event.ResourceVersion, at: by.Time}
 }
 
-// constraints tells what forbade to begin or to end a step (spec 5.2): whatever version
-// of everything the sync may have gone by.
+// constraints tells what forbade to begin or to end a step (spec 5.2), in every version
+// that the sync may have used.
 func (h *history) constraints(w window) []finding {
 	versions := h.nhcs[w.nhc].during(w.known, w.rv)
 	alive := func(nhc *NHC) bool { return nhc != nil && nhc.DeletionTimestamp == nil }

@@ -24,8 +24,8 @@ func (p path) String() string { return strings.Join(p, ".") }
 // markPath is that of the one annotation that the controller writes to an existing CR.
 var markPath = path{"metadata", "annotations", v1alpha1.AnnotationTimedOut}
 
-// onlyMarked judges a write of the controller to an existing CR: it changes nothing but
-// that annotation (spec 11.2).
+// onlyMarked judges a write of the controller to an existing CR: it may only change that
+// annotation (spec 11.2).
 func onlyMarked(before, after *unstructured.Unstructured) finding {
 	for _, p := range changed(before.Object, after.Object, nil) {
 		if !slices.Equal(p, markPath) {
@@ -52,8 +52,8 @@ func (j *Judge) markedAgain(event Change, before, after *CR) finding {
 	return check("13.8", !again, "nhc-timed-out is changed from %q to %q", before.TimedOut, after.TimedOut)
 }
 
-// onlyStatus judges a write of the controller to a NodeHealthCheck: it changes nothing but
-// its status (spec 22.3).
+// onlyStatus judges a write of the controller to a NodeHealthCheck: it may only change its
+// status (spec 22.3).
 func onlyStatus(before, after *unstructured.Unstructured) finding {
 	for _, p := range changed(before.Object, after.Object, nil) {
 		if p[0] != "status" {

@@ -27,7 +27,7 @@ func TestDeletedMachineCounts(t *testing.T) {
 		first, second, third := m.addMachine(set, "a", "worker-0"), m.addMachine(set, "a", "worker-1"), m.addMachine(set, "a", "worker-2")
 		m.sleep(inTime)
 		remediating := func() int32 { return *m.budget("amber").Status.RemediatingNodes }
-		set.gone = true // Nothing replaces what is deleted.
+		set.gone = true // Nothing replaces deleted Machines.
 
 		m.server.Delete("user", m.gvr(), machineKey(third))
 		m.sleep(time.Minute)

@@ -70,8 +70,8 @@ func (c *cluster) addNHC(name string) {
 	require.NoError(c.t, err)
 }
 
-// TestLongestFirst: of two nodes that wait for the same place, the one that has been unhealthy for longer
-// gets it (spec B4.1).
+// TestLongestFirst: two nodes wait for the same place. The node that has been unhealthy for longer gets it
+// (spec B4.1).
 func TestLongestFirst(t *testing.T) {
 	t.Parallel()
 	withBudget(t, 1, func(t *testing.T, m *machineAPI) {
@@ -191,7 +191,7 @@ func TestNeverJoined(t *testing.T) {
 }
 
 // TestWaitsForNothing: a MachineHealthCheck that is gone waits for no budget, also while one of its remediation
-// objects is left, nor does one that another controller looks after (spec B4.1, B5.2, M3.5, M4.2).
+// objects is left. A MachineHealthCheck of another controller does not wait either (spec B4.1, B5.2, M3.5, M4.2).
 func TestWaitsForNothing(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(m *machineAPI){

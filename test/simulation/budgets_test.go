@@ -211,8 +211,8 @@ func (c *cluster) failInTurn() {
 	}
 }
 
-// recoverInTurn has budgets admit one remediation at a time, and what is under remediation recover. Those
-// that wait follow one by one, in their order.
+// recoverInTurn has budgets admit one remediation at a time, and nodes under remediation recover. Waiting
+// nodes follow one by one, in their order.
 func (c *cluster) recoverInTurn() {
 	c.log("=== what is under remediation recovers")
 	for _, object := range c.server.List(budgets) {
@@ -239,7 +239,7 @@ func (c *cluster) endSchedules() {
 	}
 }
 
-// budgetCoverage is what has to have happened in clusters with budgets.
+// budgetCoverage are the events that have to happen in clusters with budgets.
 var budgetCoverage = []string{
 	"event BudgetExhausted", "event BudgetAvailable", "event InvalidBudget", "condition Valid=False", "condition Exhausted=True",
 	"budget limits nothing", "budget allows none", "budget allows some", "budget of several groups",
@@ -277,7 +277,7 @@ func (c *cluster) noteBudget(change *memapi.Change) {
 	}
 }
 
-// noteWaiting counts who waits for the numbers of a budget about Machines.
+// noteWaiting counts the nodes that wait for the numbers of a budget about Machines.
 func (c *cluster) noteWaiting(who string, decision *v1alpha1.Decision) {
 	if decision.Reason == v1alpha1.DecidedBudgetExhausted && strings.Contains(decision.Message, " Machines are ") {
 		c.seen["budget about Machines has counts, a "+who+" waits"]++

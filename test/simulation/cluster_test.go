@@ -53,7 +53,7 @@ type cluster struct {
 	random *rand.Rand
 	seed   uint64
 	judge  *rules.Judge
-	// deadlines say what is late.
+	// deadlines find late reactions.
 	deadlines *rules.Deadlines
 	// window is that of requests that fail. Lagging are the watches that are late, if any are,
 	// by lagBy, and lag is their window.
@@ -74,11 +74,11 @@ type cluster struct {
 	workers     int
 	events      atomic.Int64
 	seen        map[string]int
-	// writes counts the status writes of one second, by process and object, and extra how many more there
-	// may be. looping is one that was written too often.
-	writes  map[string]int
-	extra map[string]int
-	second  int64
+	// writes counts the status writes of one second, by process and object. extra is how many more there may
+	// be. looping is an object that was written too often.
+	writes map[string]int
+	extra  map[string]int
+	second int64
 	// hourly counts the writes of an object within an hour while the cluster settles, and replaced the new Machines.
 	hourly   map[string]int
 	replaced int
@@ -129,7 +129,7 @@ func newCluster(ctx context.Context, t *testing.T, seed uint64) *cluster {
 	return c
 }
 
-// emptyCluster returns a cluster that serves what there may be, and Machines of an API, nil if of none.
+// emptyCluster returns a cluster that serves all kinds, and the Machines of an API, nil for none.
 func emptyCluster(ctx context.Context, t *testing.T, seed uint64, api *apiOfMachines) *cluster {
 	t.Helper()
 	c := &cluster{

@@ -13,11 +13,12 @@ import (
 	"github.com/nhc-controller/nhc-controller/test/rules"
 )
 
-// manySeeds is how many seeds reach all that is listed here. Only nightly runs have so many: with fewer, something
-// that is rare is missing now and then.
+// manySeeds is the number of seeds that reach everything listed here. Only nightly runs have so many. With fewer
+// seeds, a rare event may be missing.
 const manySeeds = 1000
 
-// coverage is what has to have happened, or the simulation tests less than it seems to.
+// coverage are the events that have to happen. Otherwise the simulation tests less than it
+// seems to.
 var coverage = []string{
 	"event Enabled", "event Disabled", "event NoNodes", "event LeaseTakenOver", "event DetectedUnhealthy", "event RemediationCreated", "event RemediationRemoved",
 	"event RemediationSkipped", "event RemediationFailed", "event NoTemplateLeft", "event InvalidNodeLabel", "event OldRemediationCR",

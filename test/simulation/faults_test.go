@@ -195,7 +195,7 @@ func (c *cluster) quietSince() time.Time {
 	return c.disturbed
 }
 
-// setFaults has so many of 1,000 requests go wrong from now on.
+// setFaults has a number of 1,000 requests fail from now on.
 func (c *cluster) setFaults(faults int) {
 	c.mu.Lock()
 	before := c.faults
@@ -263,8 +263,8 @@ func (c *cluster) recoverUnseen(node string) {
 	c.sleep(oneOf(c, 3*time.Second, 10*time.Second))
 }
 
-// replaceUnseen has a CR give way to one of somebody else with its name, and its node recover,
-// while the watch is late: the deletion must not hit what is there now.
+// replaceUnseen replaces a CR by a CR of another owner with its name, and has its node recover,
+// while the watch is late. The deletion must not hit the new CR.
 func (c *cluster) replaceUnseen(cr *rules.CR) {
 	if c.lagging != nil {
 		c.endLag()
@@ -307,7 +307,7 @@ func (c *cluster) endWatches() {
 // anyLag reports whether watches are late now.
 func (c *cluster) anyLag() bool { return c.lagging != nil }
 
-// reap ends what is left of processes that have died.
+// reap ends the remains of processes that have died.
 func (c *cluster) reap() {
 	c.replicas = slices.DeleteFunc(c.replicas, func(r *replica) bool {
 		if r.client.Dead() {

@@ -74,7 +74,7 @@ const mostWrites = 15
 // minutes changes decisions 24 times, and each is written twice at most.
 const mostHourly, mostRenewals, mostScheduled = 30, 70, 2 * 24
 
-// countHourly finds what is written again and again while something waits.
+// countHourly finds objects that are written again and again while something waits.
 func (c *cluster) countHourly(r *memapi.Request) {
 	if hour := r.Received.Unix() / 3600; hour != c.hour {
 		c.hour, c.hourly, c.replaced = hour, map[string]int{}, 0
@@ -151,5 +151,5 @@ const (
 	allEvents, needlessEvents  = "events", "events that are needless and excused"
 )
 
-// broken is what ends a simulation: rules that do not hold.
+// broken ends a simulation: it has the rules that do not hold.
 type broken []rules.Violation

@@ -12,7 +12,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/test/rules"
 )
 
-// apiOfMachines is an API whose Machines a simulated cluster has, and what is different about them.
+// apiOfMachines is the API of the Machines of a simulated cluster, with its differences.
 type apiOfMachines struct {
 	name     string
 	machines schema.GroupVersionResource

@@ -161,7 +161,7 @@ func (m *machineAPI) mhcEvent(name string) {
 	})
 }
 
-// breakMHC makes a MachineHealthCheck one that admission would have denied.
+// breakMHC changes a MachineHealthCheck so that admission would deny it.
 func (m *machineAPI) breakMHC(mhc *v1beta1.MachineHealthCheck) {
 	switch m.random.IntN(4) {
 	case 0:

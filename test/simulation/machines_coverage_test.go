@@ -22,7 +22,7 @@ var unreachedOfMachines = []v1alpha1.DecisionReason{
 	v1beta1.DecidedRemediationOverdue, // Nothing takes that long: TestRemediationOverdue.
 }
 
-// machineCoverage is what has to have happened in clusters with Machines.
+// machineCoverage are the events that have to happen in clusters with Machines.
 func machineCoverage() []string {
 	want := []string{
 		"event about Machines: DetectedUnhealthy", "event about Machines: MachineDeleted", "event about Machines: MachineDeletionFailed",

@@ -34,8 +34,8 @@ func TestAnnotatedMachineKeepsTheOrder(t *testing.T) {
 	})
 }
 
-// TestNothingIsWrittenAfterwards: a deletion, a remediation object or an end that is under way when another controller begins
-// to lead is not requested any more, nor is a status written or an event (spec M4.2).
+// TestNothingIsWrittenAfterwards: once another controller begins to lead, no deletion, remediation object or end is
+// requested any more, also if it was under way. No status and no event is written either (spec M4.2).
 func TestNothingIsWrittenAfterwards(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

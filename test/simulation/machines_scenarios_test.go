@@ -140,8 +140,8 @@ func TestReplacedNodeUnseen(t *testing.T) {
 	})
 }
 
-// TestAmbiguityEnds: who waits because another Machine names the same Node goes on when that ends,
-// also if no MachineHealthCheck selects the other one (spec M5.4, P2).
+// TestAmbiguityEnds: a Machine that waits because another Machine names the same Node goes on when
+// that ends, also if no MachineHealthCheck selects the other one (spec M5.4, P2).
 func TestAmbiguityEnds(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(m *machineAPI, other string){
@@ -249,8 +249,9 @@ func dropCheck(cr *unstructured.Unstructured) {
 	cr.SetOwnerReferences(slices.DeleteFunc(cr.GetOwnerReferences(), func(owner metav1.OwnerReference) bool { return owner.Kind == v1beta1.Kind }))
 }
 
-// TestRemediationObjectInTheWay: a remediation object of somebody else keeps the Machine waiting, and one
-// that the API server does not take is tried again (spec M8.2, M12.2). Chance seldom leads to either.
+// TestRemediationObjectInTheWay: a remediation object of another owner keeps the Machine waiting. If the API
+// server does not take a remediation object, the controller tries again (spec M8.2, M12.2). Random runs
+// seldom reach these cases.
 func TestRemediationObjectInTheWay(t *testing.T) {
 	t.Parallel()
 	withMachines(t, func(t *testing.T, m *machineAPI) {
@@ -303,8 +304,8 @@ func (m *machineAPI) replaceLeader() {
 	m.sleep(inTime)
 }
 
-// TestFailedUnseen: a Machine that has failed, which the watch does not show yet, is not deleted for what is
-// wrong with its Node: its deletion counts as a round of its owner (spec M8.4, M14.4).
+// TestFailedUnseen: a Machine has failed, and the watch does not show that yet. It is not deleted because of
+// its Node: its deletion counts as a round of its owner (spec M8.4, M14.4).
 func TestFailedUnseen(t *testing.T) {
 	t.Parallel()
 	withMachines(t, func(t *testing.T, m *machineAPI) {

@@ -45,7 +45,7 @@ type machineAPI struct {
 	reliable, idle bool
 }
 
-// machineSet keeps so many Machines that are not being deleted.
+// machineSet keeps a number of Machines that are not being deleted.
 type machineSet struct {
 	name     string
 	uid      types.UID
@@ -107,7 +107,7 @@ func (m *machineAPI) createStanding() {
 	}
 }
 
-// populate makes Machines of the Nodes that there are, and MachineHealthChecks.
+// populate makes Machines for the existing Nodes, and MachineHealthChecks.
 func (m *machineAPI) populate() {
 	m.enableGate()
 	if m.api == ofClusterAPI {

@@ -166,7 +166,7 @@ func (m *machineAPI) leaderEvent() {
 	m.otherLeads(oneOf(m.cluster, int32(5), 60, 300))
 }
 
-// otherLeads has another controller of MachineHealthChecks lead for so many seconds.
+// otherLeads has another controller of MachineHealthChecks lead for a number of seconds.
 func (m *machineAPI) otherLeads(term int32) {
 	key, now := otherLeader, metav1.NewMicroTime(time.Now())
 	lease := &coordinationv1.Lease{

@@ -13,8 +13,8 @@ import (
 	"github.com/nhc-controller/nhc-controller/test/rules"
 )
 
-// checkMetrics compares the metrics of the leader with the status of each NodeHealthCheck, at rest (spec 20.3). There
-// are none of one that is gone.
+// checkMetrics compares the metrics of the leader with the status of each NodeHealthCheck, at rest (spec 20.3). A
+// NodeHealthCheck that is gone has no metrics.
 func (c *cluster) checkMetrics() {
 	leader := c.leader()
 	if leader == nil {

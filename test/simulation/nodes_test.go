@@ -174,8 +174,8 @@ func (c *cluster) spoil(node string) {
 	})
 }
 
-// collectGarbage deletes what belongs to Nodes and NodeHealthChecks that are gone, and removes the references
-// to owners that are, from what has others.
+// collectGarbage deletes the dependents of deleted Nodes and NodeHealthChecks. If a dependent has further
+// owners, it only removes the references to the deleted ones.
 func (c *cluster) collectGarbage() {
 	for _, lease := range c.server.List(leases) {
 		for _, owner := range lease.GetOwnerReferences() {
@@ -192,7 +192,8 @@ func (c *cluster) collectGarbage() {
 	}
 }
 
-// collectCR does nothing to what is being deleted, as the garbage collector of Kubernetes.
+// collectCR does nothing to CRs that are being deleted, like the garbage collector of
+// Kubernetes.
 func (c *cluster) collectCR(gvr schema.GroupVersionResource, cr *unstructured.Unstructured) {
 	owners, key := cr.GetOwnerReferences(), memapi.Key{Namespace: cr.GetNamespace(), Name: cr.GetName()}
 	solid := slices.DeleteFunc(slices.Clone(owners), func(owner metav1.OwnerReference) bool {

@@ -12,8 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// chosenSeeds are those to simulate: as asked for, or one half that is always the same and one that is new with each
-// change of the code.
+// chosenSeeds are the seeds to simulate: those of the flags, or one half that is always the same and one half that is
+// new with each change of the code.
 func chosenSeeds(t *testing.T) []int64 {
 	t.Helper()
 	begin, again := int64(*first), *seeds

@@ -65,8 +65,8 @@ func (c *cluster) calm() {
 	c.elect()
 }
 
-// release lets remediators give up what is being deleted, and finish what waits for a Node
-// that is gone.
+// release lets remediators give up CRs that are being deleted, and finish CRs that wait for a
+// deleted Node.
 func (c *cluster) release() {
 	for _, cr := range c.crs() {
 		if cr.Deleting || (c.node(cr.Node) == nil && cr.Permanent == "True" && cr.Succeeded == "") {

@@ -80,7 +80,7 @@ func TestSimulation(t *testing.T) {
 	}
 }
 
-// simulate simulates one seed, and returns what has happened, how often.
+// simulate simulates one seed, and returns how often each event has happened.
 func simulate(t *testing.T, seed uint64) (seen map[string]int) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -155,7 +155,7 @@ func (c *cluster) simulate() {
 	c.checkEmpty()
 }
 
-// figures returns what has happened.
+// figures returns the numbers of events.
 func (c *cluster) figures() map[string]int {
 	seen := map[string]int{"seeds": 1, "requests": c.audited, "changes": c.judged}
 	for rule, n := range c.judge.Checked() {

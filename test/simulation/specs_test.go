@@ -204,8 +204,7 @@ func (c *cluster) changeRandomly(name string) {
 	})
 }
 
-// createForeign creates a CR that no NodeHealthCheck owns, or one that the operator has
-// created that was here before.
+// createForeign creates a CR that no NodeHealthCheck owns, or a CR of an earlier operator.
 func (c *cluster) createForeign(node, name string) {
 	r := &c.kinds[c.random.IntN(len(c.kinds))]
 	template := oneOf(c, r.templated...)

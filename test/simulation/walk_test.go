@@ -44,8 +44,8 @@ func (c *cluster) pass() {
 	c.sleep(d)
 }
 
-// sleep lets time pass, and checks the rules every minute and at its end: what was late in between is found
-// all the same. A process that dies is followed by another one.
+// sleep lets time pass, and checks the rules every minute and at its end. That also finds reactions that were
+// late in between. Another process follows a process that dies.
 func (c *cluster) sleep(d time.Duration) {
 	const pause = 20 * time.Second
 	for end, pauses := time.Now().Add(d), 1; ; pauses++ {
