@@ -24,8 +24,8 @@ var (
 	digest = "sha256:" + strings.Repeat("0123456789abcdef", 4)
 )
 
-// TestUpToDate: what is generated is what follows from the manifests, and every template is
-// generated or known to be written by hand.
+// TestUpToDate: the generated files match the manifests, and every template is generated or
+// known to be written by hand.
 func TestUpToDate(t *testing.T) {
 	t.Parallel()
 	files, err := generate(filepath.Join(root, "manifests"))

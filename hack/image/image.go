@@ -29,7 +29,7 @@ const (
 	maxCompressed = 40_000_000
 )
 
-// binaries are what is in an image, in the order of their names.
+// binaries are the binaries of an image, in the order of their names.
 var binaries = []string{entrypoint, "nhc-dashboard"}
 
 // release is what all images of a release have in common.
@@ -40,7 +40,7 @@ type release struct {
 	created  time.Time
 }
 
-// platform is the image for one architecture, and a list of what is in each of its binaries.
+// platform is the image for one architecture, and a bill of materials for each of its binaries.
 type platform struct {
 	architecture string
 	image        v1.Image

@@ -81,7 +81,7 @@ func TestSeveralArchitectures(t *testing.T) {
 	}
 }
 
-// TestRepeated: what is in the directory already has no influence.
+// TestRepeated: existing files in the directory have no influence.
 func TestRepeated(t *testing.T) {
 	t.Parallel()
 	dir := newInput(t, []byte("binary"), "amd64", "arm64")

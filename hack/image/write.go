@@ -17,8 +17,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 )
 
-// writeLayout writes an index to a directory, and replaces what is there. Tools find it
-// by its tag, containerd by its whole name.
+// writeLayout writes an index to a directory, and replaces its content. Tools find it by
+// its tag, containerd by its whole name.
 func writeLayout(r release, index v1.ImageIndex, dir string) error {
 	if err := os.RemoveAll(dir); err != nil {
 		return err

@@ -141,7 +141,7 @@ func printCached(out io.Writer, results []result) {
 	}
 }
 
-// checkSkips prints what was skipped, and fails if that is not allowed.
+// checkSkips prints the skipped tests, and fails if one may not be skipped.
 func checkSkips(out io.Writer, results []result, allowed []string) error {
 	if len(results) == 0 {
 		return errors.New("no test was run")

@@ -17,8 +17,8 @@ import (
 
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// TestAttempts: what has failed is tried again, with backoff, at least once a minute, and concerns
-// nothing else (spec P1, P12).
+// TestAttempts: a failed write is tried again, with backoff, at least once a minute, and does not
+// affect others (spec P1, P12).
 func TestAttempts(t *testing.T) {
 	t.Parallel()
 	all := sets.New("a", "b")

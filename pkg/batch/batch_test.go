@@ -25,8 +25,8 @@ func names(n int) []string {
 	return targets
 }
 
-// TestBatch: a sync acts on so many targets at most, or as many as begin in 0.3 s, in their order, and waits three seconds
-// for them (spec 8.4).
+// TestBatch: a sync acts on a limited number of targets, or as many as begin in 0.3 s, in their order, and waits
+// three seconds for them (spec 8.4).
 func TestBatch(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
@@ -126,7 +126,7 @@ func TestUnanswered(t *testing.T) {
 	})
 }
 
-// TestLanes: creations that are not answered, however many, do not hold up what ends (spec 8.4).
+// TestLanes: any number of unanswered creations does not delay deletions (spec 8.4).
 func TestLanes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

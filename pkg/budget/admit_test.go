@@ -68,7 +68,7 @@ func TestOrderOverAskers(t *testing.T) {
 	require.Equal(t, []Asker{nhc("v")}, c.Woken(noon), "of two that wait as long the first by name")
 }
 
-// TestSecondPlace: one that waits for another budget does not hold up those that come after it.
+// TestSecondPlace: a node that waits for another budget does not delay those behind it.
 func TestSecondPlace(t *testing.T) {
 	t.Parallel()
 	c := counts(budgets(budget("b", maxConcurrent("1")), budget("zones", byZone, maxUnhealthy("1"))))
@@ -83,7 +83,7 @@ func TestSecondPlace(t *testing.T) {
 	require.Zero(t, c.WaitingNodes("zones"))
 }
 
-// TestPrecedence: one that was woken and does not look does not hold up the others for long.
+// TestPrecedence: an asker that was woken and does not look does not delay the others for long.
 func TestPrecedence(t *testing.T) {
 	t.Parallel()
 	c := one()

@@ -133,7 +133,8 @@ func messages(refusals map[string]*Refusal) map[string]string {
 	return found
 }
 
-// begin has a asker look once, and begin what is admitted. It returns what is refused.
+// begin has an asker look once, and begin the admitted candidates. It returns the
+// refusals.
 func begin(c *Counts, asker Asker, now time.Time, candidates ...Candidate) map[string]string {
 	refusals := c.Admit(asker, candidates, now)
 	for _, candidate := range candidates {

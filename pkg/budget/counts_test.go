@@ -32,8 +32,8 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// TestStopFollowing: what goes while there is no budget counts without labels, as they may have changed.
-// What was gone before counts where it did (spec B3.2).
+// TestStopFollowing: a node that is deleted while there is no budget counts without labels, because they
+// may have changed. A node that was gone before keeps its groups (spec B3.2).
 func TestStopFollowing(t *testing.T) {
 	t.Parallel()
 	gone := Node{Observation: Observation{Remediating: true}}

@@ -64,7 +64,7 @@ func TestProperties(t *testing.T) {
 	require.Greater(t, min(admitted/10, refused/10, woken, restarts), 50)
 }
 
-// requireCounts: what was learnt bit by bit is what is learnt at once.
+// requireCounts: counts from single changes equal counts from scratch.
 func requireCounts(t *testing.T, s *simulation) {
 	t.Helper()
 	scratch := s.scratch()
@@ -136,7 +136,8 @@ func requireAdmit(t *testing.T, s *simulation, check Asker) (admitted, refused i
 	return admitted, refused
 }
 
-// requireMayBegin: what was admitted keeps to all bounds, by what has really begun.
+// requireMayBegin: admissions keep all limits, counted by the remediations that have
+// really begun.
 func requireMayBegin(t *testing.T, s *simulation, check Asker, node string) {
 	t.Helper()
 	n := s.nodes[node]

@@ -14,7 +14,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
 
-// many returns so many nodes of a kind.
+// many returns a number of equal nodes.
 func many(n int, node Node) []Node { return slices.Repeat([]Node{node}, n) }
 
 // TestRules: whether the last of the nodes may begin now, what is said if not, and what else

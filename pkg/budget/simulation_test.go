@@ -265,7 +265,7 @@ func (s *simulation) catchUp(check Asker) {
 	}
 }
 
-// conclude carries out what was admitted.
+// conclude carries out the admitted remediations.
 func (s *simulation) conclude(check Asker) {
 	for _, name := range s.admitted[check] {
 		n, result := s.nodes[name], Result(s.random.IntN(4))
@@ -373,7 +373,7 @@ func (s *simulation) restart() {
 	}
 }
 
-// expire lets time settle what it settles: after a minute the caches show what has begun.
+// expire lets a minute pass: then the caches show the remediations that have begun.
 func (s *simulation) expire() {
 	for name, n := range s.nodes {
 		for _, cr := range n.crs {

@@ -48,7 +48,7 @@ func TestPages(t *testing.T) {
 	require.Contains(t, read(t, d, "/history"), strings.ReplaceAll(strings.ReplaceAll("check=workers&detected=2026-03-03T18:00:00Z&node=node-2", "&", "&amp;"), ":", "%3A"))
 }
 
-// TestPartial: what is missing, and what is not followed any more, is said first.
+// TestPartial: a page begins with the kinds that are missing or not followed any more.
 func TestPartial(t *testing.T) {
 	t.Parallel()
 	partial := snapshot()

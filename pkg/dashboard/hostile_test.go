@@ -97,7 +97,7 @@ func TestHostileText(t *testing.T) {
 	}
 }
 
-// requireTame requires a page without anything that runs or loads what is not the page's own.
+// requireTame requires a page that only runs and loads its own content.
 func requireTame(t *testing.T, page, target string) {
 	t.Helper()
 	for _, r := range page {

@@ -194,8 +194,8 @@ func TestTerminatingNodes(t *testing.T) {
 	}
 }
 
-// TestUpgradingCountsUnhealthyNodesOnly: an unhealthy node whose configuration changes is taken for one
-// that an upgrade reboots (spec 10.2).
+// TestUpgradingCountsUnhealthyNodesOnly: an unhealthy node whose configuration changes counts as rebooted
+// by an upgrade (spec 10.2).
 func TestUpgradingCountsUnhealthyNodesOnly(t *testing.T) {
 	t.Parallel()
 	reconfigured := func(n *corev1.Node) {

@@ -80,7 +80,8 @@ func BenchmarkEvaluateGate(b *testing.B) {
 	}
 }
 
-// TestHealthyNodesCostNoAllocation holds Judge, Summary and EvaluateGate to what they promise.
+// TestHealthyNodesCostNoAllocation: Judge, Summary and EvaluateGate allocate nothing for healthy
+// nodes.
 func TestHealthyNodesCostNoAllocation(t *testing.T) {
 	nodes, half := benchNodes(1000, 0), intstr.FromString("50%")
 	require.Zero(t, testing.AllocsPerRun(10, func() {

@@ -23,8 +23,9 @@ var (
 	readablePattern = regexp.MustCompile(`^[0-9]+%?$`)
 )
 
-// FuzzGate: whatever limit was stored, the gate is open if and only if enough nodes
-// are healthy, one more of them never closes it, and what is no limit keeps it shut.
+// FuzzGate: with any stored limit, the gate is open if and only if enough nodes are
+// healthy. One more healthy node never closes it. A value that is no limit keeps it
+// closed.
 func FuzzGate(f *testing.F) {
 	for _, text := range []string{
 		"", "%", "0", "0%", "1%", "51%", "100%", "101%", "007", "00%", "2147483647", "2147483648", "2147483648%", "2170000000A", "99999999999999999999", "99999999999999999999%",

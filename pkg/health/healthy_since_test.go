@@ -56,13 +56,13 @@ func TestHealthySince(t *testing.T) {
 	require.Equal(t, known, HealthySince(known, rules, nil, Evidence{}, now), "no conditions say nothing")
 }
 
-// TestHealthySinceSeenBefore: what was seen before tells an interruption from a change that
-// is none, whatever the clock of the kubelet says.
+// TestHealthySinceSeenBefore: earlier sightings separate interruptions from other changes,
+// with any clock of the kubelet.
 func TestHealthySinceSeenBefore(t *testing.T) {
 	t.Parallel()
 	rules := []v1alpha1.UnhealthyCondition{{Type: "Disk", Status: "True"}}
 	known, now := after(10), after(60)
-	// version is one of a Node that the process sees so many seconds after epoch.
+	// version is a version of a Node that the process sees a number of seconds after epoch.
 	type version struct {
 		seen   int
 		status corev1.ConditionStatus

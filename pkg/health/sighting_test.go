@@ -14,7 +14,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
 
-// report is what a process gets to see of condition Ready, so many seconds after epoch.
+// report is the condition Ready as a process sees it, a number of seconds after epoch.
 type report struct {
 	at     int
 	status corev1.ConditionStatus

@@ -13,7 +13,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
 
-// TestStormOf reads storms from what others have written.
+// TestStormOf reads storms from statuses that others have written.
 func TestStormOf(t *testing.T) {
 	t.Parallel()
 	start := new(metav1.NewTime(noon))

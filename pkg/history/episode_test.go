@@ -19,7 +19,7 @@ type rows map[string]struct {
 	before *v1alpha1.Episode
 	saw    Observation
 	now    time.Time
-	// after is what is open, done what has ended.
+	// after are the open episodes, done the ended ones.
 	after *v1alpha1.Episode
 	done  []v1alpha1.Episode
 }

@@ -16,8 +16,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 )
 
-// FuzzStatus: whatever a status says, it can be gone on with, and what comes out is
-// what the API accepts.
+// FuzzStatus: the controller can go on with any status, and the API accepts the result.
 func FuzzStatus(f *testing.F) {
 	for _, seed := range []string{
 		`{}`,

@@ -60,8 +60,8 @@ func TestUnwritten(t *testing.T) {
 	require.Empty(t, slices.Sorted(next.Nodes(nil)))
 }
 
-// TestHistoryIsNoNews plays syncs in which nothing but the history changes, so that
-// it is not written, and a restart after them: the CR still shows it.
+// TestHistoryIsNoNews plays syncs that only change the history, so that it is not
+// written, and a restart after them: the CR still shows the change.
 func TestHistoryIsNoNews(t *testing.T) {
 	t.Parallel()
 	sight := unhealthy(with(reboot(6)))

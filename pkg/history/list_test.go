@@ -109,7 +109,8 @@ func TestList(t *testing.T) {
 	}
 }
 
-// crowd returns a ledger with so many open episodes, and as many closed ones with a CR.
+// crowd returns a ledger with a number of open episodes, and as many closed ones with a
+// CR.
 func crowd(n int, change func(*v1alpha1.Episode)) *Ledger {
 	l := ledger()
 	var ended []v1alpha1.Episode

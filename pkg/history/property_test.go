@@ -167,7 +167,7 @@ func requireSpec(t *testing.T, seen []Observation, before, next *Ledger) {
 	}
 }
 
-// requireWakes: what only time ends, wakes, and not for ever (P2).
+// requireWakes: an episode that only time ends causes a recheck, and not for ever (P2).
 func requireWakes(t *testing.T, l *Ledger, now time.Time) {
 	t.Helper()
 	recheck := l.Recheck(now)
@@ -231,8 +231,8 @@ func requireRestart(t *testing.T, before *Ledger, seen []Observation, now time.T
 	}
 }
 
-// TestRestartWithoutHistory: where the history is not kept, the entries of the nodes
-// tell what is open, and since when.
+// TestRestartWithoutHistory: without a history, the entries of the nodes tell which
+// episodes are open, and since when.
 func TestRestartWithoutHistory(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(10) {

@@ -146,7 +146,7 @@ func TestBackOffLease(t *testing.T) {
 	require.Equal(t, "MachineSet/machines/set", defaultBackOff.begin(nil, testOwner, core, now).Annotations["nhc-controller/owner"])
 }
 
-// TestBackOffDecides: which deletions are slowed down, and what is done about them.
+// TestBackOffDecides: which deletions are slowed down, and how.
 func TestBackOffDecides(t *testing.T) {
 	t.Parallel()
 	rounds := func(count int32) func(*Target) {

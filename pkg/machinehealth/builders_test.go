@@ -168,7 +168,7 @@ func roundsLease(count int32, last time.Time) *coordinationv1.Lease {
 	}
 }
 
-// policy returns one that deletes the one target that it has.
+// policy returns a policy that deletes its only target.
 func policy(changes ...func(*Policy)) *Policy {
 	p := &Policy{
 		Owner: testOwner, Criteria: &Criteria{API: v1beta1.MachineAPIOpenShift, Strategy: Delete, StartupTimeout: 10 * time.Minute},

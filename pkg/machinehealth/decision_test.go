@@ -19,7 +19,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object/objecttest"
 )
 
-// decisionCases are one case at least for every decision that there is.
+// decisionCases has at least one case for every decision.
 func decisionCases() map[string]struct {
 	policy  func(*Policy)
 	target  Target

@@ -16,7 +16,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 )
 
-// FuzzParseMachine: any object can be read as a Machine (spec M5.1), and what was read can be
+// FuzzParseMachine: any object can be read as a Machine (spec M5.1), and the result can be
 // judged and planned for.
 func FuzzParseMachine(f *testing.F) {
 	for _, seed := range []string{
@@ -55,8 +55,7 @@ func FuzzParseMachine(f *testing.F) {
 	})
 }
 
-// FuzzCriteria: any spec that is stored can be read (spec M3.4), and what cannot be understood lets
-// nothing begin.
+// FuzzCriteria: any stored spec can be read (spec M3.4). If it cannot be understood, nothing begins.
 func FuzzCriteria(f *testing.F) {
 	for _, seed := range []struct{ timeout, startup, max, kind string }{
 		{"300s", "10m", "40%", "MachineTemplate"}, {"", "", "", ""}, {"-5m", "0", "100%", "Template"}, {"0x", "+1h", "+5", "Other"}, {"1h-30m", "2562047h", "4294967296", "T"}, {"2562048h", "1.5h", "101%", "x"},

@@ -120,8 +120,8 @@ func TestHistoryOfSlowDeletion(t *testing.T) {
 	require.Equal(t, row, l.after(time.Minute).sync()[0], "once")
 }
 
-// TestHistoryAnnouncesDeletions: what is written before a deletion is enough to tell its story, even if
-// the process dies before it reports it (P8, spec M16.2).
+// TestHistoryAnnouncesDeletions: the announcement before a deletion is enough for its history, also if the
+// process dies before it reports the deletion (P8, spec M16.2).
 func TestHistoryAnnouncesDeletions(t *testing.T) {
 	t.Parallel()
 	l := newLedger()
@@ -240,7 +240,7 @@ func TestHistoryOfExternalRemediation(t *testing.T) {
 	require.ElementsMatch(t, [][]int{{10, -1, -1, 11}, {11, -1, -1, -1}}, [][]int{entryTimes(l.history[0]), entryTimes(l.history[1])})
 }
 
-// TestHistoryAfterAStop: a request whose report was lost is found by what it has left (spec P8).
+// TestHistoryAfterAStop: a request whose report was lost is found by its effects (spec P8).
 func TestHistoryAfterAStop(t *testing.T) {
 	t.Parallel()
 	waiting := func() *ledger {
@@ -297,8 +297,8 @@ func TestReplacements(t *testing.T) {
 	require.Equal(t, map[string]string{"second": "new-a", "first": "new-b", "other": ""}, got)
 }
 
-// TestReplacementOfTheSameSecond: of those made in the second of the request, only one that was not
-// there before stands for the Machine (spec M16.2).
+// TestReplacementOfTheSameSecond: several Machines were created in the second of the request. Only one
+// that did not exist before can be the replacement (spec M16.2).
 func TestReplacementOfTheSameSecond(t *testing.T) {
 	t.Parallel()
 	l := newLedger()

@@ -89,7 +89,7 @@ func TestRefusals(t *testing.T) {
 	require.True(t, plan.Begins(), "the test itself")
 }
 
-// TestRefusalsForOneStrategy: what is no obstacle to the others.
+// TestRefusalsForOneStrategy: obstacles to only one strategy.
 func TestRefusalsForOneStrategy(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -139,7 +139,7 @@ func TestRefusalRechecks(t *testing.T) {
 	require.True(t, new(planFor(policy(), taken, epoch.Add(30*time.Second+1))).Begins())
 }
 
-// TestPlan: what is done about one target, in every state.
+// TestPlan: the actions for one target, in every state.
 func TestPlan(t *testing.T) {
 	t.Parallel()
 	free := func(name string) []string {

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// verdicts returns so many healthy verdicts, and one of each of these states.
+// verdicts returns a number of healthy verdicts, and one of each of these states.
 func verdicts(healthy int, others ...State) []Verdict {
 	all := slices.Repeat([]Verdict{{}}, healthy)
 	for _, state := range others {

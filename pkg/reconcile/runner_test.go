@@ -81,7 +81,8 @@ func TestEndOfASync(t *testing.T) {
 	}
 }
 
-// TestRun: what is running is finished, what waits is left, and what runs beside ends, too.
+// TestRun: running syncs finish, waiting keys are left, and the function beside them ends,
+// too.
 func TestRun(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

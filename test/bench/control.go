@@ -23,7 +23,7 @@ import (
 // The controls are processes of their own, as the controller is. They are this executable,
 // with the name of the control as its first argument.
 const (
-	// bareInformer does nothing but watch Nodes.
+	// bareInformer only watches Nodes.
 	bareInformer = "bare-informer"
 	// minimal does the least that any controller must do: see minimalController.
 	minimal = "minimal-controller"

@@ -158,8 +158,8 @@ func (e *environment) probe(ctx context.Context) error {
 	return e.tracker.waitFor(ctx, "the end of the first remediation", e.tracker.allClean)
 }
 
-// waitUntilIdle waits until the controller has hardly used the CPU for some seconds: events
-// are written long after what they tell of. It does not wait for ever.
+// waitUntilIdle waits until the controller has hardly used the CPU for some seconds: it writes
+// events long after the actions. It does not wait for ever.
 func (e *environment) waitUntilIdle(ctx context.Context) error {
 	return waitUntilIdle(ctx, e.controller.Pid())
 }

@@ -46,8 +46,8 @@ func main() {
 	}
 }
 
-// run measures all sizes. A size that cannot be measured does not keep the others
-// from it, and what was measured is written in any case.
+// run measures all sizes. If a size cannot be measured, it measures the others all the
+// same, and writes the results in any case.
 func run(ctx context.Context, args []string) error {
 	if err := discardLogs(); err != nil {
 		return err

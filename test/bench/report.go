@@ -57,7 +57,7 @@ type machine struct {
 	GoVersion   string `json:"goVersion"`
 }
 
-// sizeResult is what was measured in one cluster.
+// sizeResult has the results of one cluster.
 type sizeResult struct {
 	Nodes    int                `json:"nodes"`
 	Outcomes map[string]outcome `json:"outcomes"`

@@ -43,8 +43,8 @@ func distributionOf(times []time.Duration) distribution {
 	return d
 }
 
-// percentile returns the smallest value that is not exceeded by p percent of the
-// sorted values: always one that was measured.
+// percentile returns the smallest of the sorted values that p percent of them do not
+// exceed.
 func percentile(sorted []float64, p float64) float64 {
 	rank := int(math.Ceil(p / 100 * float64(len(sorted))))
 	return sorted[max(rank, 1)-1]

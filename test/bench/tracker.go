@@ -41,7 +41,7 @@ func newTracker() *tracker {
 	return &tracker{changed: make(chan struct{}), crs: map[string]time.Time{}, leases: map[string]time.Time{}, listed: map[string]bool{}}
 }
 
-// update applies a change, and wakes who waits.
+// update applies a change, and wakes those that wait.
 func (t *tracker) update(apply func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

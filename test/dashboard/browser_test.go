@@ -105,7 +105,7 @@ func (b *tab) listen(event any) {
 // notFound is what the browser says of a page that says that something does not exist.
 const notFound = "404 (Not Found)"
 
-// quiet requires that the browser has complained about nothing but what contains one of these texts.
+// quiet requires that all complaints of the browser contain one of these texts.
 func (b *tab) quiet(expected ...string) {
 	b.t.Helper()
 	b.mu.Lock()

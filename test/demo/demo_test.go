@@ -49,7 +49,7 @@ func TestFind(t *testing.T) {
 	require.EqualError(t, err, `one scenario at a time, not ["nodes" "machines"]`)
 }
 
-// TestCommandLine: what is printed can be pasted into a shell.
+// TestCommandLine: the printed line can be pasted into a shell.
 func TestCommandLine(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, "kubectl get nodes", commandLine([]string{"get", "nodes"}))

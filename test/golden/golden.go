@@ -1,7 +1,7 @@
 // Copyright The nhc-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package golden compares what is printed with files.
+// Package golden compares output with files.
 package golden
 
 import (
@@ -17,7 +17,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// Check compares what is shown at several widths, and in colour, with files in testdata.
+// Check compares the output at several widths, and in colour, with files in testdata.
 func Check(t *testing.T, name string, show func(out io.Writer, width int, colour bool)) {
 	t.Helper()
 	for file, options := range map[string]struct {

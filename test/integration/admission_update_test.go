@@ -205,8 +205,8 @@ func (a *admission) storeUnnamed(spec map[string]any) string {
 	return object.GetName()
 }
 
-// testStoredBefore tests 4.7: what was stored before the rules existed stays
-// usable, whatever it is. Only a change of the spec is judged.
+// testStoredBefore tests 4.7: any object that was stored before the rules existed stays
+// usable. Only a change of the spec is judged.
 func testStoredBefore(a *admission) {
 	stored := map[string]string{} // From the test case to the NodeHealthCheck.
 	var nhc *unstructured.Unstructured

@@ -227,7 +227,7 @@ func problemOf(spec map[string]any) (problem string, readable bool) {
 	return budget.Parse(&typed).Problem, true
 }
 
-// testBudgetRules: what is denied, and that the controller finds a problem in the same specs.
+// testBudgetRules: admission denies specs, and the controller finds a problem in the same specs.
 func testBudgetRules(a *budgetAdmission) {
 	stored := a.store("valid", a.parse(budgetSpec), "")
 	for name, tc := range budgetRules {

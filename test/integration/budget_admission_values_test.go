@@ -263,8 +263,8 @@ func testBudgetSamples(a *budgetAdmission) {
 	}
 }
 
-// testBudgetsStoredBefore: what was stored without the rules can be read, deleted, and given a
-// status. Only a change of the spec is judged.
+// testBudgetsStoredBefore: budgets that were stored without the rules can be read and deleted,
+// and their status can be written. Only a change of the spec is judged.
 func testBudgetsStoredBefore(a *budgetAdmission) {
 	stored := map[string]string{} // From the test case to the RemediationBudget.
 	a.withoutRules(func() {

@@ -23,7 +23,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/test/localkube"
 )
 
-// names returns so many names that begin the same.
+// names returns a number of names with the same beginning.
 func names(prefix string, n int) []string {
 	all := make([]string, n)
 	for i := range all {
@@ -48,8 +48,8 @@ func (s *scenario) heldByBudget() (n int) {
 	return n
 }
 
-// TestBudgetZoneFails: with the sample for zones, a zone that fails as a whole is left alone, and the
-// others are not. When it has been back for a while, what is still unhealthy is remediated (spec B3.3, B3.6, B4.2).
+// TestBudgetZoneFails: with the sample for zones, a zone that fails as a whole is left alone, and the others are not.
+// When it has been back for a while, its unhealthy nodes are remediated (spec B3.3, B3.6, B4.2).
 func TestBudgetZoneFails(t *testing.T) {
 	t.Parallel()
 	c := exclusiveCluster(t)

@@ -140,7 +140,8 @@ func (s snapshot) customResources() []schema.GroupVersionResource {
 	return resources
 }
 
-// ownedByControlPlane reports whether an object is none of the tests' business.
+// ownedByControlPlane reports whether the control plane owns an object, so that tests
+// leave it alone.
 func ownedByControlPlane(key objectKey) bool {
 	switch key.resource.Resource {
 	case "leases":

@@ -303,7 +303,7 @@ func testSlotOfPromotedNode(t *testing.T, c *cluster) {
 	two.eventuallyCR("cp")
 }
 
-// testSlotAcrossSteps: who has the slot keeps it, to the last CR.
+// testSlotAcrossSteps: the node that has the slot keeps it, until its last CR is gone.
 func testSlotAcrossSteps(t *testing.T, c *cluster) {
 	l := newLadder(t, c, 3)
 	other := newControlPlaneScenario(t, c, "two", powerCycle)

@@ -18,7 +18,7 @@ type manual struct {
 	t *testing.T
 	// dir is where the commands are run. It has the manifests.
 	dir string
-	// names are what stands for the names in capitals.
+	// names replace the names in capitals.
 	names *strings.Replacer
 }
 

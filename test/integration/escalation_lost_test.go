@@ -114,8 +114,7 @@ func TestEscalationCRDeletedByOthers(t *testing.T) {
 	})
 }
 
-// TestEscalationStatusWiped: what is known of the steps comes from the CRs (spec P8,
-// 18.2).
+// TestEscalationStatusWiped: the CRs show the state of the steps (spec P8, 18.2).
 func TestEscalationStatusWiped(t *testing.T) {
 	t.Parallel()
 	l := newLadder(t, sharedCluster(t), 3)

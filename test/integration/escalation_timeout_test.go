@@ -52,7 +52,8 @@ func TestStepTimeout(t *testing.T) {
 	require.Empty(t, l.events("NoTemplateLeft"))
 }
 
-// TestStepTimeoutAfterSuccess: so does one that has succeeded, and its CR is not marked (spec 13.4).
+// TestStepTimeoutAfterSuccess: a step that has succeeded times out, too, and its CR is not marked (spec
+// 13.4).
 func TestStepTimeoutAfterSuccess(t *testing.T) {
 	t.Parallel()
 	l := beginTimedStep(t)

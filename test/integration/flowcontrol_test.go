@@ -17,8 +17,8 @@ import (
 	"github.com/nhc-controller/nhc-controller/test/patience"
 )
 
-// TestPriorityLevels: what the controller asks for is not in the queue of anybody else,
-// and what is urgent not in that of its events.
+// TestPriorityLevels: requests of the controller have a queue of their own, and urgent
+// ones do not share that of its events.
 func TestPriorityLevels(t *testing.T) {
 	t.Parallel()
 	c := sharedCluster(t)

@@ -55,7 +55,7 @@ func testNoDrift(t *testing.T, c *cluster) {
 			require.NoError(t, err, "%s", drift)
 		}
 	}
-	// Another manager may say the same. Only one that says something else needs force.
+	// Another manager may set the same value. Only another value needs force.
 	require.NoError(t, s.sync(flux, nhc))
 	require.ErrorContains(t, s.sync(flux, s.manifest(minHealthy(intstr.FromString("90%")))), `conflict with "`+argo+`": .spec.minHealthy`)
 	require.Equal(t, int32(0), s.get().Spec.MinHealthy.IntVal)

@@ -304,8 +304,8 @@ func TestTemplateStatus(t *testing.T) {
 	s.requireEvents(v1alpha1.Kind, s.name, "Enabled", 1)
 }
 
-// TestNoHotLoop: what is missing is looked for at the interval of the poll, and
-// nothing is written in the meantime (spec 3, P3).
+// TestNoHotLoop: the controller looks for missing kinds at the interval of the poll, and
+// writes nothing in the meantime (spec 3, P3).
 func TestNoHotLoop(t *testing.T) {
 	t.Parallel()
 	scenarios := map[string]*scenario{}

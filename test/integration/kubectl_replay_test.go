@@ -27,8 +27,8 @@ import (
 // second by which the API server rounds, and what the controller takes on a busy machine.
 const replayTolerance = 3 * time.Second
 
-// TestReplayAgreesWithHistory: what is recorded during a storm and replayed with the same NodeHealthCheck
-// has the remediations that the controller has in its history. Another one differs as it has to.
+// TestReplayAgreesWithHistory: a recording of a storm, replayed with the same NodeHealthCheck, has the
+// remediations of the controller's history. A replay with another NodeHealthCheck differs as expected.
 func TestReplayAgreesWithHistory(t *testing.T) {
 	t.Parallel()
 	c := exclusiveCluster(t) // Other nodes would be recorded, and other NodeHealthChecks replayed, too.

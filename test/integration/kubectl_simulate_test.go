@@ -22,8 +22,8 @@ import (
 // placeInQueue is what the decision of a node behind a budget ends with, and the simulation leaves out.
 var placeInQueue = regexp.MustCompile(` \(\d+(st|nd|rd|th) of \d+ that wait\)$`)
 
-// TestSimulateAgreesWithController: what is simulated before a NodeHealthCheck is applied is what the
-// controller does then.
+// TestSimulateAgreesWithController: the controller does what the simulation showed before the
+// NodeHealthCheck was applied.
 func TestSimulateAgreesWithController(t *testing.T) {
 	t.Parallel()
 	c := exclusiveCluster(t) // Other NodeHealthChecks would be simulated, too.

@@ -147,8 +147,8 @@ func TestLeaseLeftOver(t *testing.T) {
 	}
 }
 
-// awaitUnhealthy waits until the controller knows of so many unhealthy nodes, before the
-// NodeHealthCheck is created: a lease of its own that no unhealthy node needs is released.
+// awaitUnhealthy waits until the controller knows a number of unhealthy nodes, before the
+// NodeHealthCheck is created: it would release an own lease that no unhealthy node needs.
 func (s *scenario) awaitUnhealthy(n int32) {
 	s.t.Helper()
 	witness := s.spec()

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestLogs: who asks which machine was repaired finds it in the log of a controller with
-// the flags of the manifests (spec 23c).
+// TestLogs: the log of a controller with the flags of the manifests tells which machine was
+// repaired (spec 23c).
 func TestLogs(t *testing.T) {
 	t.Parallel()
 	c := exclusiveCluster(t)

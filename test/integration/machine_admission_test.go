@@ -197,8 +197,8 @@ func testMHCRules(a *mhcAdmission, crd servedCRD) {
 	}
 }
 
-// lenient are what is denied, and what the controller makes the best of where it is stored: see
-// spec M3.4.
+// lenient are specs that admission denies, and how the controller handles them if they are stored:
+// see spec M3.4.
 var lenient = map[string]bool{"negative": true, "strategy and template": true, "timeout without unit": true}
 
 // requireSameProblem requires that the controller finds the same problem in a stored
@@ -270,7 +270,7 @@ func testMHCStoredBefore(a *mhcAdmission, crd servedCRD, stored map[string]strin
 		require.NoError(a, err, rule)
 		require.NoError(a, a.client.Delete(a.Context(), name, metav1.DeleteOptions{DryRun: dryRun}), rule)
 
-		// A change that leaves it broken is denied, one that mends it is not.
+		// A change that leaves it broken is denied. A change that repairs it is not.
 		tc := mhcRules[rule]
 		changed := object.DeepCopy()
 		if tc.annotations == "" || tc.spec != "" {

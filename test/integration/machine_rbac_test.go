@@ -117,8 +117,8 @@ func testForeignLeader(t *testing.T, c *cluster) {
 	}
 }
 
-// testMachineUsers: who may read everything, or has the role nhc-edit, has the same for
-// MachineHealthChecks.
+// testMachineUsers: a user who may read everything, or has the role nhc-edit, may do the
+// same with MachineHealthChecks.
 func testMachineUsers(t *testing.T, c *cluster) {
 	for user, role := range map[string]string{"reader": "view", "editor": "nhc-edit", "stranger": ""} {
 		if role != "" {

@@ -51,7 +51,7 @@ func TestOneActorPerNode(t *testing.T) {
 	}
 }
 
-// run has everything change at random, and judges what was done.
+// run changes everything at random, and judges the actions.
 func (a *actors) run() {
 	for begin := time.Now(); time.Since(begin) < *actorsFor; {
 		for range 3 {

@@ -10,8 +10,8 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 )
 
-// machineAPI is an API whose Machines MachineHealthChecks remediate, and what is different about them. What
-// Machines have in common is in package machineset.
+// machineAPI is an API whose Machines MachineHealthChecks remediate, with its differences. Package machineset
+// has the common parts.
 type machineAPI struct {
 	// name is that of the subtests.
 	name    string

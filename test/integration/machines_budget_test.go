@@ -21,7 +21,7 @@ func testNodeBudget(t *testing.T, s *machineScenario) {
 	s.testBudget(v1alpha1.RemediationBudgetSpec{NodeSelector: &metav1.LabelSelector{MatchLabels: map[string]string{scenarioLabel: s.name}}}, "nodes")
 }
 
-// testMachineBudget: one that counts Machines does, too.
+// testMachineBudget: a budget that counts Machines limits them, too.
 func testMachineBudget(t *testing.T, s *machineScenario) {
 	s.testBudget(v1alpha1.RemediationBudgetSpec{MachineSelector: &v1alpha1.BudgetMachineSelector{Namespace: s.name}}, "Machines")
 }

@@ -189,7 +189,8 @@ func (p *countedPool) accepted() (n int) {
 	return n
 }
 
-// eventuallyOnly waits until so many Machines have been deleted, and for a while that no further one is.
+// eventuallyOnly waits until a number of Machines have been deleted, and then for a while that no further
+// one is.
 func (p *countedPool) eventuallyOnly(n int) {
 	p.t.Helper()
 	p.eventually(fmt.Sprintf("%d are deleted", n), func() bool { return p.accepted() >= n })

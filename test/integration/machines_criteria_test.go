@@ -64,8 +64,8 @@ func testMachineExpiry(t *testing.T, s *machineScenario) {
 	require.Empty(t, s.deleteRequests("recovers"))
 }
 
-// testMachineHeld: what keeps a Machine from being remediated is said, and ends with its cause (spec
-// M8.2, M9.2).
+// testMachineHeld: the decision names the obstacle to the remediation of a Machine, and ends with its
+// cause (spec M8.2, M9.2).
 func testMachineHeld(t *testing.T, s *machineScenario) {
 	s.createMachine("paused", finalized, machineAnnotated(v1beta1.AnnotationPaused, ""))
 	s.createMachine("skipped", finalized, machineAnnotated(v1beta1.AnnotationSkipRemediation, ""))

@@ -121,9 +121,9 @@ func (f *faultyDeletions) after(r *http.Request, response *http.Response) bool {
 	return true
 }
 
-// TestMachineDeletionFaults: whatever becomes of requests to delete a Machine and of their answers, one
-// of them takes effect, no other Machine is deleted, and the history is complete (spec M10.2, P9). Each
-// request is bound to what was seen of the Machine.
+// TestMachineDeletionFaults: requests to delete a Machine and their answers may fail in any way. One
+// request takes effect, no other Machine is deleted, and the history is complete (spec M10.2, P9). Each
+// request is bound to the version of the Machine that was seen.
 func TestMachineDeletionFaults(t *testing.T) {
 	t.Parallel()
 	c := exclusiveCluster(t)

@@ -125,7 +125,7 @@ func TestMetrics(t *testing.T) {
 		"nhc_detection_to_creation_seconds_count" + of: 1, "nhc_ongoing_remediations" + of: 1, "nhc_old_remediations" + of: 0,
 	})
 
-	// After a restart what goes on is still told, and is no new beginning.
+	// After a restart, running remediations are still shown, and do not count as new.
 	require.NoError(t, first.Signal(syscall.SIGTERM))
 	require.Equal(t, 0, exitCode(t, first))
 	second := c.startController(t, "metrics-2", "--enable-http2")

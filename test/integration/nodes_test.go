@@ -263,7 +263,7 @@ func TestExclusion(t *testing.T) {
 	s.requireRequests("create", "c", 1)
 }
 
-// TestLongNames: a node name of 253 characters is as good as any (spec 11.1).
+// TestLongNames: a node name of 253 characters works like any other (spec 11.1).
 func TestLongNames(t *testing.T) {
 	t.Parallel()
 	s := newScenario(t, sharedCluster(t))
@@ -308,7 +308,7 @@ func TestNodeHealthCheckDeleted(t *testing.T) {
 	s.eventually("garbage collection", func() bool { now := s.cr("a"); return now != nil && now.GetDeletionTimestamp() != nil })
 	require.NotContains(t, s.cr("a").GetAnnotations(), v1alpha1.AnnotationTimedOut)
 
-	// Created again with the same name: what is still there is its own (spec 1.4).
+	// Created again with the same name: it owns the existing CRs (spec 1.4).
 	s.createNHC()
 	s.eventuallyListed(map[string]int{"a": 1})
 	s.requireOnly("a", cr)

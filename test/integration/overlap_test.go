@@ -18,8 +18,8 @@ import (
 // teamLabel is what the second NodeHealthCheck of a test selects by.
 const teamLabel = "test.nhc-controller.io/team"
 
-// eventuallyOverlap waits until the condition says that so many nodes are shared with
-// another NodeHealthCheck, which may be none, and returns it.
+// eventuallyOverlap waits until the condition names this number of nodes shared with
+// another NodeHealthCheck, perhaps 0, and returns the condition.
 func (s *scenario) eventuallyOverlap(other *scenario, nodes int) metav1.Condition {
 	s.t.Helper()
 	want := metav1.Condition{

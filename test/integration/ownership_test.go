@@ -144,8 +144,8 @@ func TestCRDeletedByOthers(t *testing.T) {
 	s.requireEvents("Node", s.node("a"), "RemediationRemoved", 1, "19.1: for each request issued")
 }
 
-// TestCRChangedByOthers: what others write to a CR is neither undone nor fatal
-// (spec 1.4, 11.2, 13.8).
+// TestCRChangedByOthers: the controller neither undoes changes of others to a CR nor
+// fails because of them (spec 1.4, 11.2, 13.8).
 func TestCRChangedByOthers(t *testing.T) {
 	t.Parallel()
 	t.Run("11.2-nothing-is-undone", func(t *testing.T) {

@@ -169,7 +169,7 @@ func platformForbidden(kind optionalKind) string {
 	return fmt.Sprintf("Missing permission: cannot get resource %q in API group %q. Grant it to the controller by the overlay manifests/overlays/openshift", kind.resource.Resource, kind.resource.Group)
 }
 
-// testPermissionsTakenAway: what was known of the platform lasts (spec 6.9, 10.2).
+// testPermissionsTakenAway: the last known state of the platform holds (spec 6.9, 10.2).
 func testPermissionsTakenAway(t *testing.T, c *cluster) {
 	c.applyOverlay(t, "openshift")
 	c.installOptional(t, machineHealthCheck, clusterVersion)

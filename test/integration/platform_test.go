@@ -124,8 +124,8 @@ func TestPlatformLater(t *testing.T) {
 	requireRunning(t, controller)
 }
 
-// testNeitherPlatform: what is not served is looked for, and a control plane node needs no
-// etcd (spec 1.3, 12.3).
+// testNeitherPlatform: the controller looks for kinds that are not served, and a control
+// plane node needs no etcd (spec 1.3, 12.3).
 func testNeitherPlatform(t *testing.T, c *cluster) {
 	s := newOnPlatform(t, c)
 	s.createNodes("a", "cp")

@@ -45,8 +45,8 @@ func invoke(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	return command.ProcessState.ExitCode(), out.String(), errOut.String()
 }
 
-// TestInvocation: what cannot be meant ends at once, with exit code 1, before
-// anything else happens (spec 22.4, 22.6).
+// TestInvocation: wrong flags end the process at once, with exit code 1, before anything
+// else happens (spec 22.4, 22.6).
 func TestInvocation(t *testing.T) {
 	t.Parallel()
 	nowhere := filepath.Join(t.TempDir(), "nowhere.kubeconfig")

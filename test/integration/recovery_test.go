@@ -61,8 +61,8 @@ func TestRecoveryWithFinalizer(t *testing.T) {
 	s.requireRequests("create", "a", 1)
 }
 
-// TestUnhealthyAgainDuringDeletion: what is still going away is told to give up, and
-// waited for (spec P9, 11.6, 13.8).
+// TestUnhealthyAgainDuringDeletion: the controller tells the remediator of a CR that is
+// being deleted to give up, and waits for its end (spec P9, 11.6, 13.8).
 func TestUnhealthyAgainDuringDeletion(t *testing.T) {
 	t.Parallel()
 	s := newScenario(t, sharedCluster(t))
@@ -154,7 +154,7 @@ func TestRecoveryFromFailure(t *testing.T) {
 	require.Empty(t, s.crRequests("patch", "a"))
 }
 
-// TestRecoveryDeletesAllOwnCRs: also one that the controller did not expect (spec
+// TestRecoveryDeletesAllOwnCRs: the controller also deletes an unexpected own CR (spec
 // 11.8, 16.1, 18.3). Foreign ones stay.
 func TestRecoveryDeletesAllOwnCRs(t *testing.T) {
 	t.Parallel()

@@ -219,8 +219,8 @@ func (s *scenario) crRequests(verb, name string) []localkube.Request {
 	})
 }
 
-// requireRequests requires that the controller has made so many requests of a verb
-// for the CR of a node.
+// requireRequests requires a number of requests of the controller with a verb for the CR
+// of a node.
 func (s *scenario) requireRequests(verb, name string, n int, why ...any) {
 	s.t.Helper()
 	s.eventually(fmt.Sprintf("%d requests to %s the CR of node %s", n, verb, name), func() bool { return len(s.crRequests(verb, name)) >= n })
@@ -235,16 +235,16 @@ func (s *scenario) statusWrites(since time.Time) []localkube.Request {
 	})
 }
 
-// requireStatusWrites requires that the controller has written the status so many
-// times since an instant.
+// requireStatusWrites requires a number of status writes of the controller since an
+// instant.
 func (s *scenario) requireStatusWrites(since time.Time, n int, why ...any) {
 	s.t.Helper()
 	s.eventually(fmt.Sprintf("%d writes of the status", n), func() bool { return len(s.statusWrites(since)) >= n })
 	require.Len(s.t, s.statusWrites(since), n, why...)
 }
 
-// requireEvents requires that so many events with this reason are about an object.
-// Events come a moment after what they tell of.
+// requireEvents requires a number of events with this reason about an object. Events come
+// a moment after the action.
 func (s *scenario) requireEvents(kind, name, reason string, n int, why ...any) {
 	s.t.Helper()
 	s.eventually(fmt.Sprintf("%d events %s about %s", n, reason, name), func() bool { return len(s.eventsAbout(kind, name, reason)) >= n })

@@ -134,8 +134,8 @@ func (d *deprived) eventuallySays() {
 	}
 }
 
-// without does something without the permissions, until the controller complains, and
-// looks at what has become of it before it has them again.
+// without does something without the permissions, until the controller complains. It
+// checks the result before it grants the permissions again.
 func (d *deprived) without(act func(), looks ...func()) {
 	d.t.Helper()
 	restore := d.withdraw(d.t, d.lacks...)

@@ -46,7 +46,7 @@ func (p permission) permits(r localkube.Request) bool {
 		(p.namespace == "" || p.namespace == r.Namespace) && (p.object == "" || p.object == r.Name)
 }
 
-// rule is a rule with nothing but the permission.
+// rule is a rule with only this permission.
 func (p permission) rule() rbacv1.PolicyRule {
 	rule := rbacv1.PolicyRule{APIGroups: []string{p.group}, Resources: []string{p.resource}, Verbs: []string{p.verb}}
 	if p.object != "" {

@@ -22,8 +22,8 @@ import (
 	"github.com/nhc-controller/nhc-controller/test/deploy"
 )
 
-// testRoles: the roles refuse what has nothing to do with remediation. They permit
-// what the thief can do: it is what the controller does.
+// testRoles: the roles refuse everything unrelated to remediation. They permit the
+// actions of the controller, so the thief can do these.
 func (s *stolenToken) testRoles() {
 	config, err := s.ServiceAccountConfig(s.Context(), deploy.Namespace, deploy.ServiceAccount)
 	require.NoError(s, err)

@@ -207,7 +207,7 @@ func (s *stolenToken) testOthers() {
 	require.NoError(s, s.kube.CoreV1().Nodes().Delete(s.Context(), s.node.Name, metav1.DeleteOptions{DryRun: dryRun}))
 }
 
-// testRemovesConfirmation: what is permitted, in every form that a patch can have.
+// testRemovesConfirmation: the permitted change, in every form of a patch.
 func (s *stolenToken) testRemovesConfirmation() {
 	const confirmation = v1alpha1.AnnotationManuallyConfirmedHealthy
 	remove := metadataPatch("annotations", map[string]any{confirmation: nil})

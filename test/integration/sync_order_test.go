@@ -14,9 +14,9 @@ import (
 	"github.com/nhc-controller/nhc-controller/test/localkube"
 )
 
-// TestSyncOrder has one sync find everything at once, because much has happened while
-// no controller was running: what ends comes before what begins, nodes have their turn
-// by name, and status is last (spec 5.1, 5.4).
+// TestSyncOrder has one sync find everything at once, because much has happened while no
+// controller was running. Endings come before beginnings, nodes have their turn by name,
+// and status is last (spec 5.1, 5.4).
 func TestSyncOrder(t *testing.T) {
 	t.Parallel()
 	c := exclusiveCluster(t)

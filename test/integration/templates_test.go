@@ -46,8 +46,8 @@ func (s *scenario) requireEnabled() {
 	s.eventuallyEvent("Enabled", "No issues found, NodeHealthCheck is enabled.")
 }
 
-// TestTemplateProblems: what is wrong with a reference or a template is told in
-// condition, phase and event (spec 6.1, 6.3, 18.1, 19.1).
+// TestTemplateProblems: condition, phase and event report a problem with a reference or a
+// template (spec 6.1, 6.3, 18.1, 19.1).
 func TestTemplateProblems(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

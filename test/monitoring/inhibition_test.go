@@ -53,7 +53,8 @@ func inhibits(rules []*inhibit.InhibitRule, source, target model.LabelSet) bool 
 	})
 }
 
-// TestInhibitions: one cause notifies once, and never hides what is more severe or elsewhere.
+// TestInhibitions: one cause notifies once, and never hides an alert that is more severe or
+// elsewhere.
 func TestInhibitions(t *testing.T) {
 	t.Parallel()
 	rules := inhibitions(t)

@@ -281,7 +281,7 @@ func TestManifests(t *testing.T) {
 	require.JSONEq(t, string(read(t, root+"/manifests/monitoring/dashboard.json")), dashboard.Data["nhc-controller.json"])
 }
 
-// TestCheck checks that the check finds what is wrong.
+// TestCheck checks that the check finds faults.
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	metrics := existing(t)

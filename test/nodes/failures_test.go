@@ -67,7 +67,7 @@ func TestFullDisk(t *testing.T) {
 	s.settle()
 }
 
-// TestShortFailures: what is over before the duration is not remediated.
+// TestShortFailures: a failure that is shorter than the duration is not remediated.
 func TestShortFailures(t *testing.T) {
 	t.Parallel()
 	s := newStory(t, Options{}, true)

@@ -45,7 +45,7 @@ func (n network) ip(commands ...string) error {
 	return nil
 }
 
-// prepareControlPlane makes the network of a control plane with so many nodes.
+// prepareControlPlane makes the network of a control plane with a number of nodes.
 func (n network) prepareControlPlane(nodes int) error {
 	commands := []string{
 		"link set lo up",

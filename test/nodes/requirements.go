@@ -19,7 +19,7 @@ import (
 // pluginDir has the network plugins of Debian.
 const pluginDir = "/usr/lib/cni"
 
-// packages of Debian have what is run here.
+// packages of Debian have the programs that run here.
 var packages = []struct{ file, name string }{
 	{"/usr/bin/containerd", "containerd"},
 	{"/usr/sbin/runc", "runc"},

@@ -88,7 +88,7 @@ type plant struct {
 	overlay   string
 }
 
-// try returns by what and how fast the bug was caught, empty if it was not.
+// try returns which test caught the bug and how fast, empty if none did.
 func (p *plant) try(ctx context.Context, o options) (string, error) {
 	if err := p.writeOverlay(); err != nil {
 		return "", err

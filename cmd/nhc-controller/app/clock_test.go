@@ -56,7 +56,7 @@ func TestClockSkew(t *testing.T) {
 		answers []apiAnswer
 		// burst are answers that come at once after these.
 		burst []apiAnswer
-		// untrusted is what is found in the end, and changes are how often that has changed.
+		// untrusted is the final result, and changes is how often it has changed.
 		untrusted bool
 		changes   int
 	}{

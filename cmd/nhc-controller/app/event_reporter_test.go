@@ -131,7 +131,7 @@ func TestDroppedAtShutdown(t *testing.T) {
 	}
 }
 
-// countingSink counts what is written.
+// countingSink counts the writes.
 type countingSink struct {
 	events.EventSink
 	written int

@@ -15,8 +15,8 @@ import (
 
 var leases = schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}
 
-// leaseServer stores one leader lease, and refuses updates of what was changed
-// since it was read, as an API server does.
+// leaseServer stores one leader lease. Like an API server, it refuses an update if the
+// lease has changed since it was read.
 type leaseServer struct {
 	mu      sync.Mutex
 	version int

@@ -97,8 +97,8 @@ func clientConfig(options *Options, registry prometheus.Registerer) (*rest.Confi
 	return config, nil
 }
 
-// newClients returns the clients. All but that of the election are guarded, if there is a
-// guard.
+// newClients returns the clients. If there is a guard, it guards all clients except that of
+// the election.
 func newClients(config *rest.Config, guard *leaderGuard) (*clients, error) {
 	unguarded, err := rest.HTTPClientFor(config)
 	if err != nil {
@@ -162,8 +162,8 @@ type process struct {
 	budgets  *remediationbudget.Controller
 }
 
-// run starts everything in order and stops it in reverse: the informers outlive
-// the controller, and the servers outlive both.
+// run starts everything in order and stops it in reverse order: the informers outlive the
+// controller, and the servers outlive both.
 func (p *process) run(ctx context.Context) error {
 	logger := klog.FromContext(ctx)
 	broadcaster := events.NewBroadcaster(&silencingSink{EventSink: &events.EventSinkImpl{Interface: p.clients.events.EventsV1()}, silenced: p.silenced})
@@ -182,7 +182,8 @@ func (p *process) run(ctx context.Context) error {
 		return err
 	}
 
-	// What the work needs goes on until the work has ended, not until ctx has.
+	// Everything that the work needs runs until the work has ended, not only until ctx is
+	// done.
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -210,8 +211,8 @@ func (p *process) run(ctx context.Context) error {
 
 	work := func(held context.Context) error {
 		defer func() {
-			// The recorder writes events in goroutines that it does not wait for.
-			// The lease is kept for them, a standby has waited longer.
+			// The recorder writes events in goroutines that it does not wait for. The lease is kept a
+			// little longer for them.
 			select {
 			case <-held.Done():
 			case <-time.After(eventGrace):
@@ -339,7 +340,7 @@ func (p *process) prepare(ctx context.Context, recorder events.EventRecorder, re
 	return nil
 }
 
-// syncAll has everything looked at again, because the clock is another one.
+// syncAll has everything synced again, because the clock has changed.
 func (p *process) syncAll() {
 	p.controller.SyncAll()
 	if p.machines != nil {

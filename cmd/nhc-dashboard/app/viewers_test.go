@@ -140,8 +140,8 @@ func TestTurnstilePage(t *testing.T) {
 	})
 }
 
-// TestTurnstileLimits: so many pages are made at a time, others wait; so many streams there are, and no
-// more; and they do not keep pages away.
+// TestTurnstileLimits: a limited number of pages is made at a time, and others wait. The number of streams
+// is limited, too, and they do not keep pages away.
 func TestTurnstileLimits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -58,7 +58,7 @@ func TestQuiet(t *testing.T) {
 	}
 }
 
-// TestHealthyTargets: the history counts a Machine as healthy that is left out of the plans, and not one that
+// TestHealthyTargets: the history counts a Machine without a plan as healthy. It does not count a Machine that
 // is no target (spec M16.2).
 func TestHealthyTargets(t *testing.T) {
 	t.Parallel()

@@ -31,7 +31,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
 
-// failing returns the plans of so many nodes, and that all of them have failed.
+// failing returns the plans of a number of nodes, and their failed outcomes.
 func failing(n int) []remediation.NodeResult {
 	results := make([]remediation.NodeResult, n)
 	for i := range n {
@@ -131,8 +131,8 @@ func TestLateAnswer(t *testing.T) {
 	})
 }
 
-// TestDeferredPlansAreNotAttempts: what was left to the next batch has neither succeeded nor
-// failed.
+// TestDeferredPlansAreNotAttempts: a plan that was left to the next batch has neither succeeded
+// nor failed.
 func TestDeferredPlansAreNotAttempts(t *testing.T) {
 	t.Parallel()
 	c, s := &Controller{budgets: budget.None{}, clock: clock.RealClock{}}, testSnapshot(testCheck(), testNode("n"))
@@ -149,8 +149,7 @@ func TestDeferredPlansAreNotAttempts(t *testing.T) {
 	require.False(t, s.state.releasing.Has("n"))
 }
 
-// TestOutdated: what was planned by another spec does not begin (spec 5.1,
-// 13.3).
+// TestOutdated: a plan by another spec does not begin (spec 5.1, 13.3).
 func TestOutdated(t *testing.T) {
 	t.Parallel()
 	change := func(change func(*v1alpha1.NodeHealthCheck)) func(*testing.T, *preflight) {

@@ -17,7 +17,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 )
 
-// TestAttemptsOfNodes: what has failed for a node concerns nothing else (spec P1, P12).
+// TestAttemptsOfNodes: a failure for a node does not affect others (spec P1, P12).
 func TestAttemptsOfNodes(t *testing.T) {
 	t.Parallel()
 	state := &nhcState{attempts: attempts.New[attemptKey]()}

@@ -44,15 +44,15 @@ var (
 	goneKind = schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "GoneRemediation"}
 )
 
-// fakeRemediators is what decides who takes the control plane slot.
+// fakeRemediators are the objects that decide which node takes the control plane slot.
 type fakeRemediators struct {
 	nodes []*corev1.Node
 	// crs are those of the kind that can be read.
 	crs []*unstructured.Unstructured
 	// status is that of the NodeHealthCheck that refers to both kinds.
 	status []v1alpha1.UnhealthyNode
-	// defined means that it is known which CustomResourceDefinitions there are: what is
-	// not served is gone.
+	// defined means that the CustomResourceDefinitions are known: a kind that is not served
+	// is gone.
 	defined bool
 }
 
@@ -204,8 +204,8 @@ func endWatches[K watches.Key](t *testing.T, set *watches.Set[K]) {
 	set.Run(done)
 }
 
-// TestAcquireControlPlane: what is asked live before a control plane node begins (spec 12.2,
-// 12.3, P5, P6).
+// TestAcquireControlPlane: the live reads before a control plane node begins (spec 12.2, 12.3,
+// P5, P6).
 func TestAcquireControlPlane(t *testing.T) {
 	t.Parallel()
 	controlPlane := labelled("node-role.kubernetes.io/control-plane", "")

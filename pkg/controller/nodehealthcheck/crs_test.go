@@ -80,7 +80,7 @@ func TestUnreadCRsKeepTheirOrder(t *testing.T) {
 	})
 }
 
-// TestForeignCRs: what stands in the way of a CR for node n (spec 11.4).
+// TestForeignCRs: which CRs block a CR for node n (spec 11.4).
 func TestForeignCRs(t *testing.T) {
 	t.Parallel()
 	ours := object.OwnerOf(testCheck())

@@ -13,7 +13,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
 
-// TestDecisionSince: since when a decision is the one that it is.
+// TestDecisionSince: since when a decision has been the same.
 func TestDecisionSince(t *testing.T) {
 	t.Parallel()
 	now := epoch.Add(time.Minute + 400*time.Millisecond)

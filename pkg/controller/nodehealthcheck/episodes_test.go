@@ -143,8 +143,8 @@ func TestSyncAwaitsReturningNode(t *testing.T) {
 	require.Equal(t, "gone", further[0].name)
 }
 
-// TestHistoryCostsNoWrite: what only the history could tell waits for the next write,
-// and a restart before that does not lose it.
+// TestHistoryCostsNoWrite: a change of the history alone waits for the next write. A
+// restart before that does not lose it.
 func TestHistoryCostsNoWrite(t *testing.T) {
 	t.Parallel()
 	s := newStory(t)

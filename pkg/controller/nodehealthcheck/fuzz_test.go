@@ -13,8 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// FuzzSelector: whatever selector was stored, it selects what Kubernetes says, and
-// nothing if it is invalid; what is cached of a Node is enough for it.
+// FuzzSelector: any stored selector selects the same nodes as in Kubernetes, and none if
+// it is invalid. The cached part of a Node is enough for that.
 func FuzzSelector(f *testing.F) {
 	for _, selector := range []string{
 		`{}`, `{"matchLabels": {}}`, `{"matchLabels": {"role": "worker"}}`, `{"matchLabels": {"": ""}}`, `{"matchLabels": {"-": "x"}}`, `{"matchLabels": {"role": "a b"}}`,

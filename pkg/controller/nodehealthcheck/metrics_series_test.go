@@ -15,7 +15,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
 
-// TestSeriesFromTheFirstSync: what has not happened yet is 0, not missing.
+// TestSeriesFromTheFirstSync: a counter begins with 0 and is not missing.
 func TestSeriesFromTheFirstSync(t *testing.T) {
 	t.Parallel()
 	step := func(kind string) v1alpha1.EscalatingRemediation {
@@ -83,7 +83,7 @@ func TestUncoveredNodes(t *testing.T) {
 	})
 }
 
-// TestEverySyncIsMeasured: also one that fails.
+// TestEverySyncIsMeasured: a failed sync is measured, too.
 func TestEverySyncIsMeasured(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -131,7 +131,7 @@ func TestLastLookIsCounted(t *testing.T) {
 	require.Equal(t, map[string]float64{"/workers": 1}, s.values(t, "nhc_last_look_recovered_total"))
 }
 
-// TestEveryRemediationEndsOnce plays long random stories: what was started either
+// TestEveryRemediationEndsOnce plays long random stories: each started remediation either
 // goes on or has ended in exactly one way, also across restarts.
 func TestEveryRemediationEndsOnce(t *testing.T) {
 	t.Parallel()
@@ -205,7 +205,7 @@ func TestGauges(t *testing.T) {
 	}, gauges(), "20.2 P4")
 }
 
-// TestSeriesOfDeletedNHC: nothing is left of it but what is said to stay.
+// TestSeriesOfDeletedNHC: only the documented series are left.
 func TestSeriesOfDeletedNHC(t *testing.T) {
 	t.Parallel()
 	s := newStory(t)

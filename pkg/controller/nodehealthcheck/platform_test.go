@@ -267,8 +267,8 @@ func TestTrimNodeKeepsWhatThePlatformSays(t *testing.T) {
 	require.Equal(t, annotations, trimmed.(*corev1.Node).Annotations)
 }
 
-// TestPlatformStateRecalled: while something cannot be read, what was known lasts: no answer
-// never leads to a deletion (P5, spec 5.2, 6.7, 6.9, 10.2).
+// TestPlatformStateRecalled: while a kind cannot be read, its last state holds: a missing
+// answer never leads to a deletion (P5, spec 5.2, 6.7, 6.9, 10.2).
 func TestPlatformStateRecalled(t *testing.T) {
 	t.Parallel()
 	status := func(condition string, status metav1.ConditionStatus, reason string) *v1alpha1.NodeHealthCheck {

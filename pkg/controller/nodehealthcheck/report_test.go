@@ -19,8 +19,8 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/status"
 )
 
-// TestReport: what was done is told, the status is written, and then all else is told that it
-// says. A later sync does not tell again what was done, even if the status could not be written.
+// TestReport: events report the actions, the status is written, and then further events report its
+// changes. A later sync does not report the actions again, also if the status could not be written.
 func TestReport(t *testing.T) {
 	t.Parallel()
 	cr := testCR("n", "1")

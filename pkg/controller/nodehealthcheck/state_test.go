@@ -223,8 +223,8 @@ func TestLeaseReleaseIsRepeated(t *testing.T) {
 	require.Empty(t, further, "P12")
 }
 
-// TestSecondLifeIsToldAnew: what was said of a NodeHealthCheck is said again of one
-// that was created under its name.
+// TestSecondLifeIsToldAnew: the reports of a deleted NodeHealthCheck do not count for a
+// new one of its name.
 func TestSecondLifeIsToldAnew(t *testing.T) {
 	t.Parallel()
 	s := begun(t)

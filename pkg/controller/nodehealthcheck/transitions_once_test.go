@@ -161,7 +161,7 @@ func TestEventsAreNotRepeatedWithoutStatus(t *testing.T) {
 	require.Equal(t, []string{saidDetected}, wiped(waiting), "a new episode")
 }
 
-// TestNoTemplateLeftIsOfTheLastStep: what ends is a step, or a CR of one that is over.
+// TestNoTemplateLeftIsOfTheLastStep: a step ends, or a CR of a step that is over.
 func TestNoTemplateLeftIsOfTheLastStep(t *testing.T) {
 	t.Parallel()
 	s := begun(t)

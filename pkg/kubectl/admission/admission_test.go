@@ -89,7 +89,8 @@ func TestCreate(t *testing.T) {
 	require.Len(t, conditions, 2, "defaults")
 }
 
-// TestUpdate: what is new is judged, also in the status alone, and what was invalid before is not.
+// TestUpdate: new values are judged, also in the status alone. Values that were invalid before are
+// not.
 func TestUpdate(t *testing.T) {
 	t.Parallel()
 	rules, err := Shipped()

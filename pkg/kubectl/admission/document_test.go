@@ -90,7 +90,7 @@ func TestReadFiles(t *testing.T) {
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
 
-// TestLine: a field has the line of the file, and one that is missing that of what is above it.
+// TestLine: a field has its line of the file, and a missing field that of the field above it.
 func TestLine(t *testing.T) {
 	t.Parallel()
 	const file = `# a comment
@@ -157,7 +157,7 @@ func TestKustomize(t *testing.T) {
 	}, summary(documents))
 }
 
-// FuzzRead: there is an answer to any bytes, and what is an object has a kind.
+// FuzzRead: there is an answer to any bytes, and an object has a kind.
 func FuzzRead(f *testing.F) {
 	for _, seed := range []string{
 		"", "a: b", "apiVersion: v1\nkind: A\n---\nkind: [", `{"apiVersion":"v1","kind":"List","items":[{"apiVersion":"v1","kind":"A"},null]}`,

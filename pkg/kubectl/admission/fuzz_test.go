@@ -14,8 +14,8 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/lint"
 )
 
-// FuzzCreate: there is an answer to any object of our kinds, and what is accepted can be read and
-// advised about.
+// FuzzCreate: there is an answer to any object of our kinds. An accepted object can be read and
+// linted.
 func FuzzCreate(f *testing.F) {
 	for _, seed := range []string{nodeHealthCheck, machineHealthCheck, `{apiVersion: remediation.medik8s.io/v1alpha1, kind: RemediationBudget, metadata: {name: a}, spec: {nodeSelector: {}, maxConcurrent: 1}}`} {
 		content, err := yaml.YAMLToJSON([]byte(seed))

@@ -116,7 +116,7 @@ func TestFollow(t *testing.T) {
 	})
 }
 
-// TestLost: what is not followed any more stays, with since when.
+// TestLost: a kind that is not followed any more stays, with the time since when.
 func TestLost(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -161,7 +161,8 @@ func TestPermissionLater(t *testing.T) {
 	})
 }
 
-// TestDetails: they are read once for all pages, and what cannot be read is said.
+// TestDetails: details are read once for all pages. The page names the details that
+// cannot be read.
 func TestDetails(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -14,7 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// TestExplainForAProgram: who reads what a program shows is not told to do what only its user can.
+// TestExplainForAProgram: a reader of a program's output gets no advice that only the user of the
+// program can follow.
 func TestExplainForAProgram(t *testing.T) {
 	t.Parallel()
 	nodes := schema.GroupResource{Resource: "nodes"}

@@ -47,7 +47,7 @@ func budget(change ...func(*v1alpha1.RemediationBudgetSpec)) *v1alpha1.Remediati
 	return b
 }
 
-// writes returns the verbs of what was sent and changes something.
+// writes returns the verbs of the requests that change something.
 func writes(client *clienttesting.Fake) (verbs []string) {
 	for _, action := range client.Actions() {
 		if verb := action.GetVerb(); verb != "get" && verb != "list" {

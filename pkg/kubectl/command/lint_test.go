@@ -62,7 +62,7 @@ func TestLintExitCodes(t *testing.T) {
 	}
 }
 
-// TestLintWithoutCluster: what cannot be asked is said, and is no error.
+// TestLintWithoutCluster: lint names the checks that need a cluster. That is no error.
 func TestLintWithoutCluster(t *testing.T) {
 	t.Parallel()
 	out, errOut, code := lintInput(t, goodCheck)

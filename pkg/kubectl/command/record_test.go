@@ -142,7 +142,7 @@ func readRecorded(t *testing.T, name string) *simulation.Recording {
 	return recorded
 }
 
-// entries returns what was recorded, in short.
+// entries returns the recorded entries, in short.
 func entries(recorded *simulation.Recording) (lines []string) {
 	for i := range recorded.Entries {
 		switch entry := &recorded.Entries[i]; {
@@ -209,7 +209,7 @@ func TestRecordFor(t *testing.T) {
 	require.Equal(t, 4, strings.Count(out, "\n"))
 }
 
-// TestRecordErrors: what cannot be recorded is one sentence, and no file is left.
+// TestRecordErrors: a failed recording prints one sentence, and leaves no file.
 func TestRecordErrors(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -268,7 +268,7 @@ func TestRecordLostAtEnd(t *testing.T) {
 	require.Equal(t, []string{"a True", "b True", "gap"}, entries(readRecorded(t, file)))
 }
 
-// TestRecordFrom: what kubectl has printed is converted, and nothing is left of what was not.
+// TestRecordFrom: output of kubectl is converted. Other input leaves no file.
 func TestRecordFrom(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

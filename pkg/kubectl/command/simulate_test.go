@@ -168,8 +168,8 @@ func TestSimulateWithoutInstallation(t *testing.T) {
 	require.Equal(t, "Error: This cluster has no nodes.\n", errOut)
 }
 
-// TestSimulateStored: a file takes the place of what is stored, whose remediations go on; what may not
-// be read is said.
+// TestSimulateStored: a file replaces the stored object, and its remediations go on. The output names
+// kinds that may not be read.
 func TestSimulateStored(t *testing.T) {
 	t.Parallel()
 	const stored = `{"kind":"NodeHealthCheckList","apiVersion":"remediation.medik8s.io/v1alpha1","metadata":{},"items":[

@@ -58,7 +58,7 @@ func mhcNamed(t *testing.T, name, spec string) *machinev1beta1.MachineHealthChec
 	return accepted(t, machinev1beta1.Kind, name, "{"+spec+"}").MachineHealthCheck
 }
 
-// nodes returns so many Ready nodes with labels, named after the first one.
+// nodes returns a number of Ready nodes with labels, named after the first label.
 func nodes(n int, name string, labels ...string) (list []*corev1.Node) {
 	for i := range n {
 		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s-%d", name, i), Labels: map[string]string{}}}
@@ -219,7 +219,7 @@ func TestNodeHealthCheck(t *testing.T) {
 	}
 }
 
-// TestTemplates: what is known of templates, in the words of the controller.
+// TestTemplates: findings about templates, in the words of the controller.
 func TestTemplates(t *testing.T) {
 	t.Parallel()
 	const first, second = `{apiVersion: a/v1, kind: ATemplate, namespace: b, name: c}`, `{apiVersion: a/v1, kind: ATemplate, namespace: b, name: d}`

@@ -11,7 +11,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/test/golden"
 )
 
-// compare compares what is printed with files.
+// compare compares the output with files.
 func compare(t *testing.T, name string, show func(*view.Printer)) {
 	t.Helper()
 	golden.Check(t, name, func(out io.Writer, width int, colour bool) {

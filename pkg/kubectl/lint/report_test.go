@@ -13,7 +13,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
 
-// TestReport: errors come first, and what is to be applied takes the place of what is there.
+// TestReport: errors come first, and objects that are to be applied replace existing ones.
 func TestReport(t *testing.T) {
 	t.Parallel()
 	refused := Object{Kind: v1alpha1.Kind, Name: "refused"}

@@ -17,7 +17,7 @@ import (
 
 var now = time.Date(2026, 3, 4, 3, 0, 0, 0, time.UTC)
 
-// compare compares what is printed with files.
+// compare compares the output with files.
 func compare(t *testing.T, name string, show func(*view.Printer)) {
 	t.Helper()
 	golden.Check(t, name, func(out io.Writer, width int, colour bool) {

@@ -22,8 +22,8 @@ import (
 )
 
 // TestNeverMoreThanLimitsAllow: in random clusters, no remediation begins that the gate, the slot of
-// the control plane, a budget, the exclusion label or another owner forbids. All of it is counted
-// anew here, at the end of each instant: what ends within an instant only makes room.
+// the control plane, a budget, the exclusion label or another owner forbids. The test counts everything
+// again at the end of each instant: a remediation that ends within an instant only makes room.
 func TestNeverMoreThanLimitsAllow(t *testing.T) {
 	t.Parallel()
 	begun, most := 0, 0
@@ -106,7 +106,7 @@ func randomInput(r *rand.Rand) *Input {
 	return in
 }
 
-// judge compares what has begun with the specs alone.
+// judge compares the begun remediations with the specs alone.
 type judge struct {
 	t     *testing.T
 	seed  uint64

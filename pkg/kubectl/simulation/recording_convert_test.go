@@ -63,7 +63,7 @@ func TestConvert(t *testing.T) {
 	require.Equal(t, Converted{Nodes: 1}, converted)
 }
 
-// TestConvertErrors: what was not printed by kubectl get nodes.
+// TestConvertErrors: input that kubectl get nodes has not printed.
 func TestConvertErrors(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ stream, want string }{

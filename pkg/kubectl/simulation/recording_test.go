@@ -37,7 +37,7 @@ func recordedNode(name string, ready corev1.ConditionStatus, since time.Duration
 	}
 }
 
-// TestWriteAndRead: what is written is read again, and nothing is written of what is not kept.
+// TestWriteAndRead: a written recording can be read again, and has only the kept parts of Nodes.
 func TestWriteAndRead(t *testing.T) {
 	t.Parallel()
 	var file bytes.Buffer
@@ -160,7 +160,7 @@ func TestReadDamaged(t *testing.T) {
 	}
 }
 
-// TestReadCutAnywhere: wherever a recording is cut off, what comes before can be played, or nothing was
+// TestReadCutAnywhere: a recording may be cut off anywhere. The part before can be played, or nothing was
 // recorded.
 func TestReadCutAnywhere(t *testing.T) {
 	t.Parallel()
@@ -179,7 +179,7 @@ func TestReadCutAnywhere(t *testing.T) {
 	}
 }
 
-// TestReadErrors: what cannot be played is named by its line, with what to do about it.
+// TestReadErrors: an error names the line that cannot be played, with advice.
 func TestReadErrors(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ file, want string }{

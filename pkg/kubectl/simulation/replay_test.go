@@ -17,7 +17,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
 
-// recorded returns what is read of a recording that a function makes. Before, these nodes are ready.
+// recorded returns the recording that a function makes. At first, these nodes are ready.
 func recorded(t *testing.T, write func(w *Writer), ready ...string) *Recording {
 	t.Helper()
 	var file bytes.Buffer
@@ -117,7 +117,8 @@ func TestReplayTogether(t *testing.T) {
 	}, told(Run(replayOf(from, maxUnhealthy(1)))))
 }
 
-// TestReplayStart: what is unhealthy when the recording begins is remediated then.
+// TestReplayStart: nodes that are unhealthy when the recording begins are remediated
+// then.
 func TestReplayStart(t *testing.T) {
 	t.Parallel()
 	from := recorded(t, func(w *Writer) {

@@ -51,8 +51,8 @@ func explained(t *testing.T, nhc *v1alpha1.NodeHealthCheck, node *corev1.Node, o
 	return explanation.Checks[0]
 }
 
-// TestAsked: what the spec and the Node say is asked now, and what only the controller knows is what
-// it has decided (spec 5.4).
+// TestAsked: checks of the spec and the Node are evaluated now. For checks that only the controller
+// knows, its decision counts (spec 5.4).
 func TestAsked(t *testing.T) {
 	t.Parallel()
 	sick := node("node", ready(corev1.ConditionFalse, time.Hour))

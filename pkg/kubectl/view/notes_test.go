@@ -15,7 +15,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
 
-// TestNotes: what is strange about a Node, by what happened to it.
+// TestNotes: the notes about a Node after several kinds of trouble.
 func TestNotes(t *testing.T) {
 	t.Parallel()
 	tainted := func(taints ...corev1.Taint) *corev1.Node {

@@ -23,7 +23,7 @@ import (
 
 func before(age time.Duration) metav1.Time { return metav1.NewTime(now.Add(-age)) }
 
-// compare compares what is printed with files.
+// compare compares the output with files.
 func compare(t *testing.T, name string, show func(*Printer)) {
 	t.Helper()
 	golden.Check(t, name, func(out io.Writer, width int, colour bool) {
@@ -237,7 +237,7 @@ func TestTimeline(t *testing.T) {
 	})
 }
 
-// TestNoControlCharacters: whatever the cluster says, nothing but line breaks controls the terminal.
+// TestNoControlCharacters: no text of the cluster controls the terminal, except by line breaks.
 func TestNoControlCharacters(t *testing.T) {
 	t.Parallel()
 	var text strings.Builder

@@ -39,7 +39,7 @@ func check(unhealthy ...v1alpha1.UnhealthyNode) *v1alpha1.NodeHealthCheck {
 	}
 }
 
-// TestNext: who is next, the first one first (spec 7.2, 7.3).
+// TestNext: which nodes are next, the first one first (spec 7.2, 7.3).
 func TestNext(t *testing.T) {
 	t.Parallel()
 	other := node("other", ready(corev1.ConditionFalse, time.Minute))

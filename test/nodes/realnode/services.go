@@ -30,8 +30,8 @@ const (
 	containers = "--namespace=k8s.io"
 )
 
-// services starts programs, and starts again what ends. As process 1 it also reaps all processes that
-// have lost their parent, so that nothing else may wait for children.
+// services starts programs, and restarts those that end. As process 1 it also reaps all processes that
+// have lost their parent, so nothing else may wait for children.
 type services struct {
 	spec *machine.Spec
 
