@@ -48,8 +48,8 @@ type Runner struct {
 	// Key is what the log calls a key.
 	Key   string
 	Clock clock.PassiveClock
-	// Sync returns when to look again without an event, zero if never. Errors that mean that it has only to
-	// wait are those of [watches.Unread], after which an event comes, and [*staleness.Error].
+	// Sync returns when to look again without an event, zero if never. Two kinds of errors mean that it only
+	// has to wait: those of [watches.Unread], after which an event comes, and [*staleness.Error].
 	Sync func(ctx context.Context, key cache.ObjectName) (recheck time.Time, err error)
 	// Behind is called for each sync that is postponed because of a *staleness.Error. It may be nil.
 	Behind func(key cache.ObjectName, stale *staleness.Error)

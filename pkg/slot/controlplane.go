@@ -24,7 +24,7 @@ type ControlPlane struct {
 	// SlotHolders are the names of the control plane Machines that take the slot from a node, by the name of
 	// that node. A Machine that takes the slot may itself be the one to remediate (spec M13.1).
 	SlotHolders map[string][]string
-	// Unknown means that it is not known which nodes these are.
+	// Unknown means that these nodes are not known.
 	Unknown bool
 	// Members are all control plane nodes, where their conditions report whether etcd has a
 	// quorum (spec 12.5). Nil where etcd itself is asked before a remediation begins.
@@ -32,7 +32,7 @@ type ControlPlane struct {
 }
 
 // Withhold withholds the first CR from the candidates that must not begin at the instant now. It changes the
-// plans in place. A candidate that is refused takes nothing from the others.
+// plans in place. A refused candidate takes nothing from the others.
 func (c *ControlPlane) Withhold(policy *remediation.Policy, plans []remediation.NodePlan, now time.Time) {
 	for i := range plans {
 		if !plans[i].Candidate {

@@ -11,9 +11,9 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
 
-// Refusals remember who was refused the control plane slot by live reads: until something that
-// may free it has changed, they are not repeated more often than once a minute (spec 12.4). Its zero
-// value is ready to use, by any goroutine.
+// Refusals remember which members were refused the control plane slot by live reads. Until a change may
+// have freed the slot, these reads are repeated at most once a minute (spec 12.4). The zero value is
+// ready to use, by any goroutine.
 type Refusals struct {
 	mu sync.Mutex
 	// changes counts the changes that may have freed the slot.
@@ -37,8 +37,8 @@ func (r *Refusals) Changed() {
 	r.changes++
 }
 
-// Get returns why a member was refused, empty if it has to be asked. A refusal that follows is
-// remembered with the count of changes.
+// Get returns why a member was refused, empty if live reads have to decide. The count of changes
+// is for Remember.
 func (r *Refusals) Get(member Member, now time.Time) (reason v1alpha1.DecisionReason, changes int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -48,7 +48,8 @@ func (r *Refusals) Get(member Member, now time.Time) (reason v1alpha1.DecisionRe
 	return r.refused[member].reason, r.changes
 }
 
-// Remember records that a member was refused. Changes is what Get returned before the live reads.
+// Remember records that a member was refused. changes is the count that Get returned before the live
+// reads.
 func (r *Refusals) Remember(member Member, reason v1alpha1.DecisionReason, changes int, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

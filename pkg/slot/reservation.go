@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// Reservation is for the one whose remediation is beginning, until the outcome of its creation is known: from then on,
-// the CRs show who has the slot. All syncs share it. The zero value is ready to use, from any goroutine.
+// Reservation reserves the slot for a beginning remediation until the outcome of its creation is known. From then on,
+// the CRs show which member has the slot. All syncs share the Reservation. The zero value is ready to use, from any
+// goroutine.
 type Reservation struct {
 	mu sync.Mutex
 	// member is the node or Machine whose remediation is beginning. attempts is how many

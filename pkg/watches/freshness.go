@@ -54,7 +54,7 @@ func (f *Freshness) look(ctx context.Context) {
 	f.mu.Lock()
 	connections, changed := maps.Clone(f.connections), slices.Clone(f.changed)
 	f.mu.Unlock()
-	turned := map[string]bool{} // To stale, or back.
+	turned := map[string]bool{} // It has become stale, or has recovered.
 	for name, c := range connections {
 		if stale, now := c.turned(clock.RealClock{}.Now()); now {
 			turned[name] = stale
@@ -84,8 +84,8 @@ func (f *Freshness) Subscribe(changed func()) {
 	f.changed = append(f.changed, changed)
 }
 
-// Check returns why one of these caches counts as not read although it has been: its watch has failed for
-// StaleAfter. The error is an UnreadableError. Subscribers are called when that is over.
+// Check returns an error if the watch of one of these caches has failed for StaleAfter, so that the cache
+// counts as not read. The error is an UnreadableError. Subscribers are called when the cache recovers.
 func (f *Freshness) Check(names ...string) error {
 	for _, name := range names {
 		if c := f.connection(name); c != nil && c.isStale() {

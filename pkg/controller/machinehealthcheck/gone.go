@@ -125,7 +125,7 @@ func (c *Controller) keepLease(ctx context.Context, lease *coordinationv1.Lease)
 	return remediation.RenewalDue(lease), nil
 }
 
-// forget drops all that is remembered about a MachineHealthCheck that is gone.
+// forget drops everything about a MachineHealthCheck that is gone.
 func (c *Controller) forget(key cache.ObjectName) {
 	c.writes.Forget(key.String())
 	c.states.Delete(key)

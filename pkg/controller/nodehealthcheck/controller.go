@@ -7,8 +7,8 @@
 //	snapshot ─► evaluate ─► plan ─► withhold ─► act ─► report
 //
 // The snapshot comes from caches. The decisions are pure: evaluate, and the packages health,
-// remediation, slot and budget. What is about to begin passes preflight, which looks live. The report
-// is status, events, metrics and logs.
+// remediation, slot and budget. A remediation passes preflight, which reads live, before it begins. The
+// report is status, events, metrics and logs.
 package nodehealthcheck
 
 import (
@@ -123,7 +123,7 @@ type Controller struct {
 	// templates.
 	searching atomic.Bool
 	crds      cache.SharedIndexInformer
-	// acting has what was begun and has not been answered yet.
+	// acting has the requests without an answer.
 	acting sync.WaitGroup
 
 	index *nodeindex.Index

@@ -22,7 +22,8 @@ var (
 		[]string{"nodehealthcheck", "node", "type", "reason"}, nil)
 	nodeRecentRemediations = prometheus.NewDesc("nhc_node_recent_remediations", "Number of episodes of the node in status.remediationHistory whose first remediation began in the last 24 hours.",
 		[]string{"nodehealthcheck", "node"}, nil)
-	// Names and labels of the upstream operator. They do not name the NodeHealthCheck: several may have a part in one series.
+	// Names and labels of the upstream operator. They do not name the NodeHealthCheck: several may contribute to one
+	// series.
 	ongoingRemediation = prometheus.NewDesc("nodehealthcheck_ongoing_remediation", "1 while the remediation of the node is in status.",
 		[]string{"name", "namespace", "remediation"}, nil)
 	oldRemediation = prometheus.NewDesc("nodehealthcheck_old_remediation_cr", "Number of remediations of the node that are older than 48 hours.",
@@ -30,7 +31,7 @@ var (
 )
 
 // nodeCollector reads the gauges that name nodes at each scrape, from the NodeHealthChecks and CRs in
-// the cache. So a new leader has what the last one wrote, and no series outlives what it is about.
+// the cache. So a new leader shows what the last one wrote, and no series outlives its object.
 type nodeCollector struct{ controller *Controller }
 
 // Describe implements [prometheus.Collector].

@@ -17,7 +17,7 @@ const (
 	expireInterval = time.Minute
 )
 
-// nodesSeen is when the Node of each node with series of its own was seen last.
+// nodesSeen has, for each node with series of its own, when its Node was last seen.
 type nodesSeen struct {
 	sync.Mutex
 	byName map[string]time.Time

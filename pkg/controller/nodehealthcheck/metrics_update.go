@@ -69,7 +69,7 @@ func failedKind(episode *v1alpha1.Episode) (kind string, failed bool) {
 	return kind, kind != "" && episode.Outcome != v1alpha1.OutcomeReplaced
 }
 
-// initializeMetrics has the metrics of a spec that is new begin with 0.
+// initializeMetrics starts the metrics of a new spec with 0.
 func (c *Controller) initializeMetrics(s *snapshot) {
 	if s.state.generation != s.nhc.Generation {
 		if s.state.generation == 0 {

@@ -140,8 +140,8 @@ func (m *nhcStates) of(nhc *v1alpha1.NodeHealthCheck) *nhcState {
 	return known
 }
 
-// stormOf returns the storm by which this version of a NodeHealthCheck is to be judged: that of its status, unless that
-// could not be written, or the cache is behind.
+// stormOf returns the storm for this version of a NodeHealthCheck. It is the storm of its status, or the one of the
+// last report if that could not be written or the cache is behind.
 func (m *nhcState) stormOf(nhc *v1alpha1.NodeHealthCheck) health.Storm {
 	if m.unwritten || staleness.Newer(m.written, nhc.ResourceVersion) {
 		return m.storm
