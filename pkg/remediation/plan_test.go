@@ -83,6 +83,27 @@ func TestPlan(t *testing.T) {
 	}
 }
 
+// TestPlanOfADryRun: what runs is finished, and nothing begins or ends by time (spec 5.7).
+func TestPlanOfADryRun(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		node Node
+		want []string
+	}{
+		"5.7 the CRs of a recovered node are deleted": {sick("n", well, with(soft(timedOut), fence())), []string{"confirm", "delete soft", "delete fence"}},
+		"5.7 those of a deleted Node as well":         {sick("n", gone, with(soft(timedOut))), []string{"confirm", "delete soft"}},
+		"5.7 a step that is over is not ended":        {sick("n", with(soft())), nil},
+		"5.7 nor the last one":                        {sick("n", with(soft(timedOut), fence(timedOut), hard())), nil},
+		"5.7 no next step begins":                     {sick("n", with(soft(timedOut))), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			plan := planBy(dryRun(escalation()), tc.node, epoch.Add(time.Hour))
+			require.Equal(t, tc.want, describe(plan.Actions))
+		})
+	}
+}
+
 // everythingElse sets everything that blocks, except what keeps the controller from doing
 // anything at all.
 func everythingElse(c *Constraints) {

@@ -72,32 +72,6 @@ func TestDecisions(t *testing.T) {
 	s.eventually("no entry", func() bool { return s.entry("a") == nil })
 }
 
-// TestStepFailed: a failure in classic mode ends nothing, and is told at once, with what
-// the remediator says at the moment (spec 13.7).
-func TestStepFailed(t *testing.T) {
-	t.Parallel()
-	s := newScenario(t, sharedCluster(t))
-	s.createNodes("a", "b")
-	s.createNHC()
-	s.fail("a")
-	s.eventuallyDecided("a", v1alpha1.DecidedStepRunning)
-	s.report("a", [2]string{v1alpha1.RemediationSucceeded, "False"})
-	failed := s.eventuallyDecided("a", v1alpha1.DecidedStepFailed)
-	require.Equal(t, v1alpha1.DecisionExhausted, failed.Type)
-	require.Contains(t, failed.Message, s.kind.name+" "+s.node("a")+" reports failure")
-	require.Contains(t, failed.Message, ", and no step follows")
-	require.NotNil(t, failed.NextCheckTime, "14.7: the lease becomes overdue")
-	s.eventuallyEvent("RemediationFailed", failed.Message)
-	s.eventually("the event about the node", func() bool { return len(s.eventsAbout("Node", s.node("a"), "RemediationFailed")) > 0 })
-	s.report("a", [2]string{v1alpha1.RemediationSucceeded, "Unknown"})
-	s.eventuallyDecided("a", v1alpha1.DecidedStepRunning)
-	s.report("a", [2]string{v1alpha1.RemediationSucceeded, "False"})
-	s.eventuallyDecided("a", v1alpha1.DecidedStepFailed)
-	require.Len(t, s.events("RemediationFailed"), 1, "once per CR")
-	s.heal("a")
-	s.eventuallyNoCR("a")
-}
-
 // TestDecisionCreateFailed: what the API server says is in the decision.
 func TestDecisionCreateFailed(t *testing.T) {
 	t.Parallel()

@@ -107,220 +107,76 @@ func (s *scenario) backDateHealth(name string, age time.Duration) {
 		map[string]any{"status": map[string]any{"unhealthyNodes": status.UnhealthyNodes}}, "status")
 }
 
-// TestHealthyDelay: how long a node has to stay healthy (spec 16.2, 16.4, P11).
+// TestHealthyDelay: how long a node has to stay healthy (spec 16.2, 16.4). TestPlanHealthyDelay has the other
+// values, and the simulation has them change while delays run.
 func TestHealthyDelay(t *testing.T) {
 	t.Parallel()
-	t.Run("16.4-positive", func(t *testing.T) {
-		t.Parallel()
-		const delay = 15 * time.Second // Long enough for a slow machine to see it run.
-		s := newScenario(t, sharedCluster(t))
-		s.createNodes("a", "b")
-		s.createNHC(healthyDelay(delay))
-		s.fail("a")
-		s.eventuallyCR("a")
-		require.Nil(t, s.entry("a").HealthyDelayed, "16.4: true or absent")
-		s.setFinalizers("a", rungFinalizer)
-		s.heal("a")
-		since := s.eventuallyDelayed("a")
-		require.False(t, since.Before(s.transition("a")), "16.4: when it is first seen healthy")
-		s.eventuallyCounts(2, 1)
-		s.eventuallyDeleting("a")
-		s.requireRequests("delete", "a", 1)
-		require.False(t, s.crRequests("delete", "a")[0].Time.Before(since.Add(delay)), "16.4: at timestamp + delay")
-		s.eventually("healthyDelayed is gone", func() bool { return s.entry("a").HealthyDelayed == nil })
-		require.Equal(t, since.UTC(), s.entry("a").ConditionsHealthyTimestamp.UTC(), "16.4: it stays")
-		s.eventuallyCounts(2, 1)
-		s.setFinalizers("a")
-		s.eventuallyCounts(2, 2)
-		require.Empty(t, s.listed())
-		require.Len(t, s.crRequests("delete", "a"), 1)
-	})
-	t.Run("P11-interrupted", func(t *testing.T) {
-		t.Parallel()
-		for name, interrupt := range map[string]func(s *scenario){
-			"by-failure": func(s *scenario) { s.fail("a") },
-			"by-doubt":   func(s *scenario) { s.setCondition("a", corev1.NodeReady, corev1.ConditionFalse, time.Now()) },
-		} {
-			t.Run(name, func(t *testing.T) {
-				t.Parallel()
-				s := newScenario(t, sharedCluster(t))
-				s.createNodes("a")
-				s.createNHC(healthyDelay(time.Hour), conditions(
-					unhealthy(corev1.NodeReady, corev1.ConditionUnknown, 0), unhealthy(corev1.NodeReady, corev1.ConditionFalse, time.Hour)))
-				s.beginDelay("a")
-				s.backDateHealth("a", 50*time.Minute)
-				s.catchUpNodes()
-				s.requireDelayed("a")
-				require.Less(t, s.entry("a").ConditionsHealthyTimestamp.Time, time.Now().Add(-49*time.Minute), "16.4: it stays as long as the node is healthy")
-				interrupt(s)
-				s.eventually("the node is not healthy", func() bool { return s.entry("a").ConditionsHealthyTimestamp == nil })
-				require.Nil(t, s.entry("a").HealthyDelayed)
-				s.heal("a")
-				require.False(t, s.eventuallyDelayed("a").Before(s.transition("a")), "P11: it runs again in full")
-				s.requireDelayed("a")
-				s.backDateHealth("a", time.Hour)
-				s.eventuallyNoCR("a")
-				s.eventuallyCounts(1, 1)
-			})
-		}
-	})
-	t.Run("16.4-moving", func(t *testing.T) {
-		t.Parallel()
-		s := newScenario(t, sharedCluster(t))
-		s.createNodes("a")
-		s.createNHC(healthyDelay(5 * time.Second))
-		s.beginDelay("a")
-		// Its agent writes a new time with each heartbeat.
-		s.eventually("the delay ends", func() bool {
-			s.heal("a")
-			return s.cr("a") == nil
-		})
-	})
-	t.Run("16.4-zero", func(t *testing.T) {
-		t.Parallel()
-		s := newScenario(t, sharedCluster(t))
-		s.createNodes("a")
-		s.createNHC(healthyDelay(0))
-		s.fail("a")
-		s.eventuallyCR("a")
-		s.setFinalizers("a", rungFinalizer)
-		s.heal("a")
-		s.eventuallyDeleting("a")
-		s.eventually("conditionsHealthyTimestamp", func() bool { return s.entry("a").ConditionsHealthyTimestamp != nil })
-		require.Nil(t, s.entry("a").HealthyDelayed, "16.4: true or absent")
-		s.setFinalizers("a")
-		s.eventuallyCounts(1, 1)
-	})
-	t.Run("16.4-negative", func(t *testing.T) {
-		t.Parallel()
-		s := newDelayed(t, -time.Second, "a")
-		s.backDateHealth("a", 1000*time.Hour)
-		s.catchUpNodes()
-		s.requireDelayed("a")
-		s.eventuallyCounts(1, 0)
-		// The node may fail again, and has its CR already.
-		s.fail("a")
-		s.eventually("the node is not healthy", func() bool { return s.entry("a").ConditionsHealthyTimestamp == nil })
-		require.Nil(t, s.entry("a").HealthyDelayed)
-		require.Len(t, s.crRequests("create", "a"), 1)
-		s.heal("a")
-		s.eventuallyDelayed("a")
-		s.requireDelayed("a")
-	})
+	const delay = 15 * time.Second // Long enough for a slow machine to see it run.
+	s := newScenario(t, sharedCluster(t))
+	s.createNodes("a", "b")
+	s.createNHC(healthyDelay(delay))
+	s.fail("a")
+	s.eventuallyCR("a")
+	require.Nil(t, s.entry("a").HealthyDelayed, "16.4: true or absent")
+	s.setFinalizers("a", rungFinalizer)
+	s.heal("a")
+	since := s.eventuallyDelayed("a")
+	require.False(t, since.Before(s.transition("a")), "16.4: when it is first seen healthy")
+	s.eventuallyCounts(2, 1)
+	s.eventuallyDeleting("a")
+	s.requireRequests("delete", "a", 1)
+	require.False(t, s.crRequests("delete", "a")[0].Time.Before(since.Add(delay)), "16.4: at timestamp + delay")
+	s.eventually("healthyDelayed is gone", func() bool { return s.entry("a").HealthyDelayed == nil })
+	require.Equal(t, since.UTC(), s.entry("a").ConditionsHealthyTimestamp.UTC(), "16.4: it stays")
+	s.eventuallyCounts(2, 1)
+	s.setFinalizers("a")
+	s.eventuallyCounts(2, 2)
+	require.Empty(t, s.listed())
+	require.Len(t, s.crRequests("delete", "a"), 1)
 }
 
 // TestHealthyDelayChanged: the current value applies to running delays (spec 16.5).
 func TestHealthyDelayChanged(t *testing.T) {
 	t.Parallel()
-	tests := map[string]struct {
-		from, to time.Duration
-		released bool
-	}{
-		"shorter":                  {from: 2 * time.Hour, to: 30 * time.Minute, released: true},
-		"longer":                   {from: 2 * time.Hour, to: 3 * time.Hour},
-		"shorter-but-not-over-yet": {from: 3 * time.Hour, to: 2 * time.Hour},
-		"for-ever":                 {from: 2 * time.Hour, to: -1},
-		"for-ever-no-more":         {from: -1, to: 30 * time.Minute, released: true},
-		"zero":                     {from: 2 * time.Hour, to: 0, released: true},
-	}
-	for name, tc := range tests {
-		t.Run("16.5-"+name, func(t *testing.T) {
-			t.Parallel()
-			s := newDelayed(t, tc.from, "a", "b")
-			s.backDateHealth("a", time.Hour)
-			s.updateNHC(healthyDelay(tc.to))
-			if tc.released {
-				s.eventuallyNoCR("a")
-				s.eventually("no entry", func() bool { return s.entry("a") == nil })
-			} else {
-				s.requireDelayed("a")
-			}
-			if tc.to != 0 {
-				s.requireDelayed("b")
-			} else {
-				s.eventuallyNoCR("b")
-			}
-		})
-	}
-	t.Run("16.5-removed", func(t *testing.T) {
-		t.Parallel()
-		s := newDelayed(t, -time.Second, "a", "b")
-		s.updateNHC(func(spec *v1alpha1.NodeHealthCheckSpec) { spec.HealthyDelay = nil })
-		s.eventuallyCounts(2, 2)
-		require.Empty(t, s.listed(), "16.5: all delayed nodes at once")
-		require.Empty(t, s.crs())
-	})
+	s := newDelayed(t, 2*time.Hour, "a", "b")
+	s.backDateHealth("a", time.Hour)
+	s.updateNHC(healthyDelay(30 * time.Minute))
+	s.eventuallyNoCR("a")
+	s.eventually("no entry", func() bool { return s.entry("a") == nil })
+	s.requireDelayed("b")
 }
 
 // TestManualConfirmation ends the delay of one node (spec 16.6, 11.2).
 func TestManualConfirmation(t *testing.T) {
 	t.Parallel()
-	for name, value := range map[string]string{"empty": "", "false": "false"} {
-		t.Run("16.6-any-value-"+name, func(t *testing.T) {
-			t.Parallel()
-			s := newDelayed(t, -time.Second, "a", "b")
-			s.setFinalizers("a", rungFinalizer)
-			before := s.nodeObject("a")
-			s.confirm("a", value)
-			s.eventuallyDeleting("a")
-			s.eventually("healthyDelayed is cleared", func() bool { return s.entry("a").HealthyDelayed == nil })
-			s.catchUpNodes()
-			require.True(t, s.confirmed("a"), "16.6: as long as there is a CR for it")
-			s.setFinalizers("a")
-			s.eventually("the confirmation is removed", func() bool { return !s.confirmed("a") })
-			s.eventually("no entry", func() bool { return s.entry("a") == nil })
-			s.requireDelayed("b")
-
-			after := s.nodeObject("a")
-			for _, node := range []*corev1.Node{before, after} {
-				node.ResourceVersion, node.ManagedFields = "", nil
-			}
-			require.Equal(t, before, after, "11.2: that one key")
-			patches := s.requests(func(r localkube.Request) bool { return isWrite(r) && r.Resource == "nodes" && r.Name == s.node("a") })
-			require.Len(t, patches, 1)
-			require.True(t, s.crRequests("delete", "a")[0].Time.Before(patches[0].Time), "16.6: the request for deletion always comes first")
-
-			// It was for this episode only.
-			s.beginDelay("a")
-			s.requireOnly("a", s.cr("a"))
-			require.Nil(t, s.cr("a").GetDeletionTimestamp())
-		})
-	}
-	t.Run("16.6-not-healthy", func(t *testing.T) {
+	t.Run("16.6-any-value", func(t *testing.T) {
 		t.Parallel()
-		s := newScenario(t, sharedCluster(t))
-		s.createNodes("a", "b")
-		s.createNHC(healthyDelay(-time.Second), conditions(
-			unhealthy(corev1.NodeReady, corev1.ConditionUnknown, 0), unhealthy(corev1.NodeReady, corev1.ConditionFalse, time.Hour)))
-		s.fail("a")
-		s.fail("b")
-		s.eventuallyCR("a")
-		s.eventuallyCR("b")
-		s.setCondition("b", corev1.NodeReady, corev1.ConditionFalse, time.Now()) // Soon unhealthy.
-		s.confirm("a", "")
-		s.confirm("b", "")
+		s := newDelayed(t, -time.Second, "a", "b")
+		s.setFinalizers("a", rungFinalizer)
+		before := s.nodeObject("a")
+		s.confirm("a", "false") // Any value.
+		s.eventuallyDeleting("a")
+		s.eventually("healthyDelayed is cleared", func() bool { return s.entry("a").HealthyDelayed == nil })
 		s.catchUpNodes()
-		for _, name := range []string{"a", "b"} {
-			s.requireOnly(name, s.cr(name))
-			require.True(t, s.confirmed(name), "16.6: it has no effect yet")
-			require.Nil(t, s.cr(name).GetDeletionTimestamp())
-		}
-		for _, name := range []string{"a", "b"} {
-			s.heal(name)
-			s.eventuallyNoCR(name)
-			s.eventually("the confirmation is removed", func() bool { return !s.confirmed(name) })
-		}
-		s.eventuallyCounts(2, 2)
-	})
-	t.Run("16.6-without-CR", func(t *testing.T) {
-		t.Parallel()
-		s := newScenario(t, sharedCluster(t))
-		s.createNodes("a", "b")
-		s.confirm("a", "before the NodeHealthCheck")
-		s.createNHC()
+		require.True(t, s.confirmed("a"), "16.6: as long as there is a CR for it")
+		s.setFinalizers("a")
 		s.eventually("the confirmation is removed", func() bool { return !s.confirmed("a") })
-		s.confirm("b", "of a node that never failed")
-		s.eventually("the confirmation is removed", func() bool { return !s.confirmed("b") })
+		s.eventually("no entry", func() bool { return s.entry("a") == nil })
+		s.requireDelayed("b")
+
+		after := s.nodeObject("a")
+		for _, node := range []*corev1.Node{before, after} {
+			node.ResourceVersion, node.ManagedFields = "", nil
+		}
+		require.Equal(t, before, after, "11.2: that one key")
+		patches := s.requests(func(r localkube.Request) bool { return isWrite(r) && r.Resource == "nodes" && r.Name == s.node("a") })
+		require.Len(t, patches, 1)
+		require.True(t, s.crRequests("delete", "a")[0].Time.Before(patches[0].Time), "16.6: the request for deletion always comes first")
+
+		// It was for this episode only.
+		s.beginDelay("a")
+		s.requireOnly("a", s.cr("a"))
+		require.Nil(t, s.cr("a").GetDeletionTimestamp())
 	})
 	t.Run("16.6-of-whichever-NodeHealthCheck", func(t *testing.T) {
 		t.Parallel()

@@ -86,30 +86,6 @@ func TestDryRunFlag(t *testing.T) {
 	require.Empty(t, s.writesButReports())
 }
 
-// TestDryRunFinishes: what runs when the mode is set is finished, as in a pause (spec 5.7).
-func TestDryRunFinishes(t *testing.T) {
-	t.Parallel()
-	l := newLadder(t, sharedCluster(t), 2)
-	l.createNodes("a", "b")
-	l.createNHC(l.escalation())
-	l.fail("a")
-	l.fail("b")
-	l.eventuallyStep("a", 0)
-	l.eventuallyStep("b", 0)
-	l.updateNHC(mode(v1alpha1.ModeDryRun))
-	l.rungs[0].reportFailure("a")
-	decision := l.eventuallyDecided("a", v1alpha1.DecidedDryRun)
-	require.Contains(t, decision.Message, "Would create ")
-	l.heal("b")
-	l.eventually("the CR of the recovered node is gone", func() bool { return l.rungs[0].cr("b") == nil })
-	require.NotNil(t, l.rungs[0].cr("a"), "5.7: it is not ended")
-	require.NotContains(t, l.rungs[0].cr("a").GetAnnotations(), v1alpha1.AnnotationTimedOut)
-	l.eventuallyNoNodeLease("b")
-
-	l.updateNHC(mode(""))
-	l.eventuallyStep("a", 1)
-}
-
 // TestDryRunIsWoken: a node that would be remediated waits for a budget as soon as another remediation takes
 // its place, and would be remediated after that (spec 5.6, P2). No other event is about the node.
 func TestDryRunIsWoken(t *testing.T) {

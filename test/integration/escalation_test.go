@@ -89,32 +89,6 @@ func TestEscalation(t *testing.T) {
 	require.Nil(t, l.rungs[1].cr("a"))
 }
 
-// TestEscalationOfSeveralNodes: each has come as far as it has (P1).
-func TestEscalationOfSeveralNodes(t *testing.T) {
-	t.Parallel()
-	l := newLadder(t, sharedCluster(t), 3)
-	l.createNodes("a", "b", "c")
-	l.createNHC(l.escalation())
-	for _, name := range []string{"a", "b", "c"} {
-		l.fail(name)
-	}
-	for _, name := range []string{"a", "b", "c"} {
-		l.eventuallyStep(name, 0)
-	}
-	l.reportFailure("b")
-	l.reportFailure("c")
-	l.eventuallyStep("b", 1)
-	l.eventuallyStep("c", 1)
-	l.rungs[1].reportFailure("c")
-	l.eventuallyStep("c", 2)
-	l.eventuallyStep("b", 1)
-	l.requireFirstStep("a")
-	l.heal("b")
-	l.eventuallyListed(map[string]int{"a": 1, "c": 3})
-	l.eventuallyCounts(3, 1)
-	require.Equal(t, "NHC is remediating 2 nodes", l.status().Reason)
-}
-
 // TestEscalationOfOneKind: templates of one kind, told apart by name or by namespace
 // (spec 1.4, 6.1, 11.1, P9).
 func TestEscalationOfOneKind(t *testing.T) {
@@ -207,19 +181,6 @@ func TestEscalationOfOneKind(t *testing.T) {
 			require.Nil(t, of(1))
 		})
 	}
-	t.Run("6.1-annotation-missing", func(t *testing.T) {
-		s, references := prepare(t, false)
-		s.patch(s.resource(powerCycle.templates), "second", metadataPatch("annotations", map[string]any{v1alpha1.AnnotationMultipleTemplates: nil}))
-		s.createNodes("a")
-		s.createNHC(escalation(references))
-		s.fail("a")
-		require.Contains(t, s.eventuallyDisabled(v1alpha1.ReasonTemplateInvalid),
-			"Using multiple templates of same kind is not supported for this template: PowerCycleRemediationTemplate")
-		s.eventuallyListed(map[string]int{"a": 0})
-		require.Empty(t, s.crs())
-		s.patch(s.resource(powerCycle.templates), "second", metadataPatch("annotations", map[string]any{v1alpha1.AnnotationMultipleTemplates: ""}))
-		s.eventuallyListed(map[string]int{"a": 1})
-	})
 }
 
 // createNamedTemplate creates a template that supports others of its kind.

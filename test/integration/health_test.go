@@ -30,130 +30,29 @@ func unhealthy(conditionType corev1.NodeConditionType, status corev1.ConditionSt
 	return v1alpha1.UnhealthyCondition{Type: conditionType, Status: status, Duration: metav1.Duration{Duration: duration}}
 }
 
-// TestHealth judges nodes that differ in their conditions, all by one
-// NodeHealthCheck (spec 7.2, 7.3, 7.5, 7.6).
+// TestHealth: a condition that has expired counts, whatever another one does, and one that is older than the Node has
+// not lasted for longer than the Node (spec 7.2, 7.3, 7.5). TestJudge and TestSince have the other cases.
 func TestHealth(t *testing.T) {
 	t.Parallel()
-	const disk, network = corev1.NodeDiskPressure, corev1.NodeNetworkUnavailable
-	now := time.Now()
-	type condition struct {
-		conditionType corev1.NodeConditionType
-		status        corev1.ConditionStatus
-		since         time.Time
-	}
-	for name, tc := range map[string]struct {
-		conditions []condition
-		// remediated is the type of the condition for which it is; empty means that
-		// the node is not listed.
-		remediated corev1.NodeConditionType
-		healthy    bool
-	}{
-		"7.2-nothing-matches":           {conditions: []condition{{disk, corev1.ConditionFalse, now}}, healthy: true},
-		"7.2-missing-type":              {healthy: true},
-		"7.2-other-status":              {conditions: []condition{{disk, corev1.ConditionUnknown, now.Add(-time.Hour)}}, healthy: true},
-		"7.2-other-type":                {conditions: []condition{{corev1.NodeMemoryPressure, corev1.ConditionTrue, now.Add(-time.Hour)}}, healthy: true},
-		"7.3-first-of-the-conditions":   {conditions: []condition{{corev1.NodeReady, corev1.ConditionFalse, now}}, remediated: corev1.NodeReady},
-		"7.3-another-of-the-conditions": {conditions: []condition{{disk, corev1.ConditionTrue, now}}, remediated: disk},
-		"7.2-older-than-the-node":       {conditions: []condition{{network, corev1.ConditionTrue, now.Add(-25 * time.Hour)}}},
-		"7.5-not-expired":               {conditions: []condition{{network, corev1.ConditionTrue, now}}},
-		"7.3-one-expired-another-not":   {conditions: []condition{{network, corev1.ConditionTrue, now}, {disk, corev1.ConditionTrue, now}}, remediated: disk},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := newScenario(t, sharedCluster(t))
-			s.createNodes("a", "b")
-			s.createNHC(conditions(
-				unhealthy(corev1.NodeReady, corev1.ConditionFalse, 0), unhealthy(disk, corev1.ConditionTrue, 0), unhealthy(network, corev1.ConditionTrue, 24*time.Hour),
-			))
-			s.eventuallyCounts(2, 2)
-			for _, condition := range tc.conditions {
-				s.setCondition("a", condition.conditionType, condition.status, condition.since)
-			}
-			if tc.remediated != "" {
-				s.eventuallyCR("a")
-				s.eventuallyCounts(2, 1)
-				status := corev1.ConditionTrue
-				if tc.remediated == corev1.NodeReady {
-					status = corev1.ConditionFalse
-				}
-				s.eventuallyEvent("DetectedUnhealthy", fmt.Sprintf("Node matches unhealthy condition. Node %q, condition type %q, condition status %q", s.node("a"), tc.remediated, status))
-				s.requireRequests("create", "a", 1)
-				return
-			}
-			healthy := int32(1)
-			if tc.healthy {
-				healthy = 2
-			}
-			s.eventuallyCounts(2, healthy)
-			s.fail("b") // Matches nothing here.
-			s.catchUpNodes()
-			s.eventuallyCounts(2, healthy)
-			require.Empty(t, s.listed(), "7.5, 18.4")
-			require.Empty(t, s.events("DetectedUnhealthy"))
-			require.Empty(t, s.crs())
-		})
-	}
-}
-
-// TestHesitation: a node that changes from one matching condition to another keeps
-// its CR (spec 7.5).
-func TestHesitation(t *testing.T) {
-	t.Parallel()
 	s := newScenario(t, sharedCluster(t))
-	s.createNodes("a", "b")
-	s.createNHC(conditions(unhealthy(corev1.NodeReady, corev1.ConditionUnknown, 0), unhealthy(corev1.NodeReady, corev1.ConditionFalse, time.Hour)))
-	s.fail("a")
-	cr := s.eventuallyCR("a")
-	s.eventuallyEvent("DetectedUnhealthy", fmt.Sprintf("Node matches unhealthy condition. Node %q, condition type \"Ready\", condition status \"Unknown\"", s.node("a")))
-	keeps := func() {
-		s.catchUp()
-		now := s.cr("a")
-		require.NotNil(t, now)
-		require.Equal(t, cr.GetUID(), now.GetUID())
-		require.Equal(t, cr.GetResourceVersion(), now.GetResourceVersion(), "11.2: nothing was written")
-		s.requireOnly("a", cr)
-		require.Nil(t, s.entry("a").ConditionsHealthyTimestamp)
-		s.eventuallyCounts(2, 1)
-		require.Equal(t, v1alpha1.PhaseRemediating, s.status().Phase)
-	}
-	s.setCondition("a", corev1.NodeReady, corev1.ConditionFalse, time.Now())
-	keeps()
-	// The new match has expired: the node goes on as unhealthy.
-	s.updateNHC(conditions(unhealthy(corev1.NodeReady, corev1.ConditionUnknown, 0), unhealthy(corev1.NodeReady, corev1.ConditionFalse, 0)))
-	keeps()
-	s.updateNHC(conditions(unhealthy(corev1.NodeReady, corev1.ConditionUnknown, 0), unhealthy(corev1.NodeReady, corev1.ConditionFalse, time.Hour)))
-	s.setCondition("a", corev1.NodeReady, corev1.ConditionFalse, time.Now())
-	keeps()
-	s.heal("a")
-	s.eventuallyNoCR("a")
-	s.eventuallyCounts(2, 2)
-	s.requireRequests("create", "a", 1, "P9")
-	s.requireRequests("delete", "a", 1)
-	s.requireEvents("Node", s.node("a"), "DetectedUnhealthy", 1, "19.1: once per episode")
-}
-
-// TestHesitationWithoutCR: a listed node whose CR is gone gets no new one before
-// the match expires, but keeps its entry (spec 7.5, 11.6).
-func TestHesitationWithoutCR(t *testing.T) {
-	t.Parallel()
-	s := newScenario(t, sharedCluster(t))
-	s.createNodes("a", "b")
-	s.createNHC(conditions(unhealthy(corev1.NodeReady, corev1.ConditionUnknown, 0), unhealthy(corev1.NodeReady, corev1.ConditionFalse, time.Hour)))
-	s.fail("a")
-	cr := s.eventuallyCR("a")
-	s.setCondition("a", corev1.NodeReady, corev1.ConditionFalse, time.Now())
-	s.catchUp()
-	s.deleteCR("a")
-	s.eventuallyListed(map[string]int{"a": 0})
-	s.catchUp()
-	require.Nil(t, s.cr("a"))
-	require.Equal(t, map[string]int{"a": 0}, s.listed())
-	s.eventuallyCounts(2, 1)
-	s.fail("a")
-	require.NotEqual(t, cr.GetUID(), s.eventuallyCR("a").GetUID())
-	s.heal("a")
-	s.eventuallyCounts(2, 2)
-	require.Empty(t, s.listed())
+	s.createNodes("a", "b", "c")
+	s.createNHC(conditions(
+		unhealthy(corev1.NodeReady, corev1.ConditionFalse, 0), unhealthy(corev1.NodeDiskPressure, corev1.ConditionTrue, 0),
+		unhealthy(corev1.NodeNetworkUnavailable, corev1.ConditionTrue, 24*time.Hour),
+	))
+	s.eventuallyCounts(3, 3)
+	s.setCondition("b", corev1.NodeNetworkUnavailable, corev1.ConditionTrue, time.Now().Add(-25*time.Hour))
+	s.setCondition("a", corev1.NodeNetworkUnavailable, corev1.ConditionTrue, time.Now())
+	s.fail("c") // Matches nothing here.
+	s.eventuallyCounts(3, 1)
+	require.Empty(t, s.listed(), "7.5, 18.4")
+	s.setCondition("a", corev1.NodeDiskPressure, corev1.ConditionTrue, time.Now())
+	s.eventuallyCR("a")
+	s.eventuallyEvent("DetectedUnhealthy", fmt.Sprintf("Node matches unhealthy condition. Node %q, condition type \"DiskPressure\", condition status \"True\"", s.node("a")))
+	s.catchUpNodes()
+	s.eventuallyCounts(3, 1)
+	require.Equal(t, map[string]int{"a": 1}, s.listed(), "7.5, 18.4")
+	s.requireRequests("create", "a", 1)
 }
 
 // TestHeartbeats: what changes all the time and means nothing has no effect: it
@@ -204,32 +103,6 @@ func (s *scenario) heartbeat(name string, status corev1.ConditionStatus, since t
 	require.NoError(s.t, err)
 	_, err = s.kube.CoreV1().Nodes().Patch(s.t.Context(), s.node(name), types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
 	require.NoError(s.t, err)
-}
-
-// TestShortestDuration: with several unexpired matches the shortest remaining time
-// counts, not the order of the rules (spec 7.4, P7).
-func TestShortestDuration(t *testing.T) {
-	t.Parallel()
-	const duration = 4 * time.Second
-	s := newScenario(t, sharedCluster(t))
-	s.createNodes("a", "b")
-	s.createNHC(conditions(
-		unhealthy(corev1.NodeReady, corev1.ConditionUnknown, time.Hour),
-		unhealthy(corev1.NodeDiskPressure, corev1.ConditionTrue, duration),
-		unhealthy(corev1.NodeMemoryPressure, corev1.ConditionTrue, 2*time.Hour),
-	))
-	s.eventuallyCounts(2, 2)
-	begin := time.Now().Truncate(time.Second)
-	s.setCondition("a", corev1.NodeMemoryPressure, corev1.ConditionTrue, begin)
-	s.setCondition("a", corev1.NodeDiskPressure, corev1.ConditionTrue, begin)
-	s.fail("a")
-	s.fail("b")
-	cr := s.eventuallyCR("a")
-	require.False(t, cr.GetCreationTimestamp().Time.Before(begin.Add(duration)), "7.3")
-	s.eventuallyEvent("DetectedUnhealthy", fmt.Sprintf("Node matches unhealthy condition. Node %q, condition type \"DiskPressure\", condition status \"True\"", s.node("a")))
-	require.Nil(t, s.cr("b"))
-	require.Equal(t, map[string]int{"a": 1}, s.listed())
-	s.eventuallyCounts(2, 0)
 }
 
 // TestCountsInEveryPhase (spec 7.8, 18.1).

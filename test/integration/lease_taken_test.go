@@ -18,65 +18,27 @@ import (
 	"github.com/nhc-controller/nhc-controller/test/localkube"
 )
 
-// TestLeaseTaken: somebody else works on the node (spec 14.3).
+// TestLeaseTaken: somebody else works on the node (spec 14.3). TestLeaseForFirstCR has all holders and times.
 func TestLeaseTaken(t *testing.T) {
 	t.Parallel()
-	tests := map[string]struct {
-		change func(spec *coordinationv1.LeaseSpec)
-		end    func(s *scenario)
-	}{
-		"14.3-until-deleted": {
-			end: func(s *scenario) {
-				require.NoError(s.t, s.nodeLeases().Delete(s.t.Context(), s.nodeLeaseName("a"), metav1.DeleteOptions{}))
-			},
-		},
-		"14.4-until-it-has-expired": {
-			end: func(s *scenario) {
-				s.patchNodeLeaseSpec("a", map[string]any{"renewTime": microTime(time.Now().Add(-2 * time.Hour))})
-			},
-		},
-		"14.4-until-it-is-released-in-place": {
-			end: func(s *scenario) {
-				s.patchNodeLeaseSpec("a", map[string]any{"holderIdentity": "", "leaseDurationSeconds": nil, "renewTime": nil, "acquireTime": nil})
-			},
-		},
-		"14.3-without-holder": {
-			change: func(spec *coordinationv1.LeaseSpec) { spec.HolderIdentity = nil },
-			end: func(s *scenario) {
-				require.NoError(s.t, s.nodeLeases().Delete(s.t.Context(), s.nodeLeaseName("a"), metav1.DeleteOptions{}))
-			},
-		},
-		"14.3-of-another-NodeHealthCheck": {
-			change: func(spec *coordinationv1.LeaseSpec) { spec.HolderIdentity = new("NodeHealthCheck-other") },
-			end: func(s *scenario) {
-				require.NoError(s.t, s.nodeLeases().Delete(s.t.Context(), s.nodeLeaseName("a"), metav1.DeleteOptions{}))
-			},
-		},
-	}
-	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := newScenario(t, sharedCluster(t))
-			s.createNodes("a")
-			s.createNHC()
-			var change []func(*coordinationv1.LeaseSpec)
-			if tc.change != nil {
-				change = append(change, tc.change)
-			}
-			lease := s.createNodeLease("a", change...)
-			s.fail("a")
-			s.requireRefusedByLease("a")
-			require.Equal(t, lease.ResourceVersion, s.nodeLease("a").ResourceVersion, "14.3")
-			require.Equal(t, v1alpha1.PhaseEnabled, s.status().Phase, "18.1")
-			// Its holder works on, which is nothing to tell of.
-			s.patchNodeLeaseSpec("a", map[string]any{"renewTime": microTime(time.Now())})
-			s.requireRefusedByLease("a")
-			tc.end(s)
-			s.eventuallyCR("a")
-			require.Equal(t, "NodeHealthCheck-"+s.name, *s.nodeLease("a").Spec.HolderIdentity)
-			require.Len(t, s.eventsAbout("Node", s.node("a"), "RemediationSkipped"), 1)
-		})
-	}
+	t.Run("14.3-until-deleted", func(t *testing.T) {
+		t.Parallel()
+		s := newScenario(t, sharedCluster(t))
+		s.createNodes("a")
+		s.createNHC()
+		lease := s.createNodeLease("a")
+		s.fail("a")
+		s.requireRefusedByLease("a")
+		require.Equal(t, lease.ResourceVersion, s.nodeLease("a").ResourceVersion, "14.3")
+		require.Equal(t, v1alpha1.PhaseEnabled, s.status().Phase, "18.1")
+		// Its holder works on, which is nothing to tell of.
+		s.patchNodeLeaseSpec("a", map[string]any{"renewTime": microTime(time.Now())})
+		s.requireRefusedByLease("a")
+		require.NoError(t, s.nodeLeases().Delete(t.Context(), s.nodeLeaseName("a"), metav1.DeleteOptions{}))
+		s.eventuallyCR("a")
+		require.Equal(t, "NodeHealthCheck-"+s.name, *s.nodeLease("a").Spec.HolderIdentity)
+		require.Len(t, s.eventsAbout("Node", s.node("a"), "RemediationSkipped"), 1)
+	})
 	t.Run("14.3-until-time-is-up", func(t *testing.T) {
 		t.Parallel()
 		s := newScenario(t, sharedCluster(t))
@@ -93,20 +55,6 @@ func TestLeaseTaken(t *testing.T) {
 		s.eventuallyEvent("LeaseTakenOver", fmt.Sprintf("Took over the lease of node %s from %s, which held it until %s",
 			s.node("a"), *theirs.Spec.HolderIdentity, theirs.Spec.RenewTime.Add(80*time.Second).UTC().Format(time.RFC3339))) // FR-324.
 		s.eventually("the event about the Node", func() bool { return len(s.eventsAbout("Node", s.node("a"), "LeaseTakenOver")) == 1 })
-	})
-	t.Run("14.9-until-the-node-is-healthy", func(t *testing.T) {
-		t.Parallel()
-		s := newScenario(t, sharedCluster(t))
-		s.createNodes("a")
-		s.createNHC()
-		lease := s.createNodeLease("a")
-		s.fail("a")
-		s.requireRefusedByLease("a")
-		s.heal("a")
-		s.eventuallyListed(map[string]int{})
-		s.catchUp()
-		require.Equal(t, lease.ResourceVersion, s.nodeLease("a").ResourceVersion, "14.9: a lease of another holder stays untouched")
-		require.Empty(t, s.crRequests("create", "a"))
 	})
 }
 

@@ -53,29 +53,7 @@ func TestLease(t *testing.T) {
 	require.NotEqual(t, lease.UID, again.UID)
 }
 
-// TestLeaseWithFinalizer: the lease lasts as long as the CR (spec 14.9, 16.2).
-func TestLeaseWithFinalizer(t *testing.T) {
-	t.Parallel()
-	l := newLadder(t, sharedCluster(t), 2)
-	l.createNodes("a")
-	l.createNHC(l.escalation(2 * time.Minute))
-	l.fail("a")
-	l.eventuallyStep("a", 0)
-	lease := l.nodeLease("a")
-	l.setFinalizers("a", rungFinalizer)
-	l.heal("a")
-	l.eventuallyDeleting("a")
-	l.eventually("conditionsHealthyTimestamp", func() bool { return l.entry("a").ConditionsHealthyTimestamp != nil })
-	l.catchUp()
-	require.Equal(t, lease.ResourceVersion, l.nodeLease("a").ResourceVersion, "14.5: T is that of its step, also while its CR goes away")
-	old := l.patchNodeLeaseSpec("a", map[string]any{"renewTime": microTime(time.Now().Add(-90 * time.Second))})
-	renewed := l.eventuallyNodeLease("a", old)
-	l.requireLease(renewed, "a", 3*time.Minute, 0)
-	l.setFinalizers("a")
-	l.eventuallyNoNodeLease("a")
-}
-
-// TestLeaseLeftOver: leases of the time before (spec 14.2, 14.4).
+// TestLeaseLeftOver: leases of the time before (spec 14.2, 14.4). TestLeaseForFirstCR has the other ones.
 func TestLeaseLeftOver(t *testing.T) {
 	t.Parallel()
 	longAgo := microTime(time.Now().Add(-2 * time.Hour))
@@ -87,39 +65,9 @@ func TestLeaseLeftOver(t *testing.T) {
 			change:      func(_ *scenario, spec *coordinationv1.LeaseSpec) { spec.RenewTime = &longAgo },
 			transitions: 4,
 		},
-		"14.4-renewed-in-the-future": {
-			change: func(_ *scenario, spec *coordinationv1.LeaseSpec) {
-				spec.RenewTime = new(microTime(time.Now().Add(time.Hour)))
-			},
-			transitions: 4,
-		},
-		"14.4-never-renewed": {
-			change:      func(_ *scenario, spec *coordinationv1.LeaseSpec) { spec.RenewTime = nil },
-			transitions: 4,
-		},
-		"14.4-without-duration": {
-			change:      func(_ *scenario, spec *coordinationv1.LeaseSpec) { spec.LeaseDurationSeconds = nil },
-			transitions: 4,
-		},
-		"14.4-with-nothing": {
-			change:      func(_ *scenario, spec *coordinationv1.LeaseSpec) { *spec = coordinationv1.LeaseSpec{} },
-			transitions: 1,
-		},
-		"14.4-expired-without-holder": {
-			change: func(_ *scenario, spec *coordinationv1.LeaseSpec) {
-				spec.HolderIdentity, spec.RenewTime = nil, &longAgo
-			},
-			transitions: 4,
-		},
 		"14.2-own": {
 			change: func(s *scenario, spec *coordinationv1.LeaseSpec) {
 				spec.HolderIdentity, spec.AcquireTime = new("NodeHealthCheck-"+s.name), &longAgo
-			},
-			transitions: 3,
-		},
-		"14.2-own-and-expired": {
-			change: func(s *scenario, spec *coordinationv1.LeaseSpec) {
-				spec.HolderIdentity, spec.AcquireTime, spec.RenewTime = new("NodeHealthCheck-"+s.name), &longAgo, &longAgo
 			},
 			transitions: 3,
 		},
