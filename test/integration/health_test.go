@@ -15,7 +15,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/test/localkube"
@@ -103,46 +102,4 @@ func (s *scenario) heartbeat(name string, status corev1.ConditionStatus, since t
 	require.NoError(s.t, err)
 	_, err = s.kube.CoreV1().Nodes().Patch(s.t.Context(), s.node(name), types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
 	require.NoError(s.t, err)
-}
-
-// TestCountsInEveryPhase (spec 7.8, 18.1).
-func TestCountsInEveryPhase(t *testing.T) {
-	t.Parallel()
-	s := newScenario(t, sharedCluster(t))
-	s.createNodes("a", "b", "c")
-	s.createNHC()
-	s.eventuallyCounts(3, 3)
-	require.Equal(t, v1alpha1.PhaseEnabled, s.status().Phase)
-
-	s.fail("a")
-	s.eventuallyCR("a")
-	s.eventuallyCounts(3, 2)
-	require.Equal(t, v1alpha1.PhaseRemediating, s.status().Phase)
-
-	s.updateNHC(func(spec *v1alpha1.NodeHealthCheckSpec) { spec.PauseRequests = []string{"counting"} })
-	s.fail("b")
-	s.eventuallyCounts(3, 1)
-	require.Equal(t, v1alpha1.PhasePaused, s.status().Phase)
-
-	s.deleteTemplate()
-	s.eventuallyDisabled(v1alpha1.ReasonTemplateNotFound)
-	s.createNodes("d")
-	s.eventuallyCounts(4, 2)
-	s.heal("a") // Its CR is deleted in this phase too: 5.2.
-	s.eventuallyCounts(4, 3)
-	s.fail("c")
-	s.eventuallyCounts(4, 2)
-	s.eventuallyListed(map[string]int{"b": 0, "c": 0})
-	status := s.status()
-	require.Equal(t, v1alpha1.PhaseDisabled, status.Phase)
-	require.Equal(t, int32(0), *status.RemediatingNodes)
-
-	s.createTemplate(usualTemplate())
-	s.updateNHC(func(spec *v1alpha1.NodeHealthCheckSpec) {
-		spec.PauseRequests, spec.MinHealthy = nil, new(intstr.FromString("100%"))
-	})
-	s.heal("b")
-	s.eventuallyCounts(4, 3)
-	require.Equal(t, v1alpha1.PhaseEnabled, s.status().Phase, "18.1: a closed gate is no phase")
-	require.Equal(t, map[string]int{"c": 0}, s.listed())
 }

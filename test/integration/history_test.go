@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
@@ -99,79 +98,6 @@ func TestHistory(t *testing.T) {
 	s.eventually("two episodes", func() bool { return len(s.status().RemediationHistory) == 2 })
 	s.updateNHC(func(spec *v1alpha1.NodeHealthCheckSpec) { spec.RemediationHistoryLimit = new(int32(0)) })
 	s.eventually("no history", func() bool { return s.status().RemediationHistory == nil })
-}
-
-// TestEpisodeTimes has all times of an episode (spec 23b.1).
-func TestEpisodeTimes(t *testing.T) {
-	t.Parallel()
-	s := newScenario(t, sharedCluster(t))
-	s.createNodes("a", "b")
-	s.createNHC(healthyDelay(-1), func(spec *v1alpha1.NodeHealthCheckSpec) {
-		spec.UnhealthyConditions[1].Duration.Duration = 3 * time.Second
-	})
-	s.fail("a")
-	came := s.transition("a")
-	s.eventuallyCR("a")
-	episode := s.episode("a")
-	require.Equal(t, came.UTC(), episode.Detected.UTC(), "when the condition came")
-	require.True(t, episode.Detected.Before(episode.Started), "not when its duration was over")
-	require.Equal(t, episode.Detected, *s.entry("a").Detected)
-
-	s.heal("a")
-	s.eventually("healthyDelayed", func() bool { return s.entry("a").HealthyDelayed != nil })
-	healthy := s.episode("a")
-	require.Equal(t, s.entry("a").ConditionsHealthyTimestamp, healthy.Finished, "it shows as soon as the node is healthy")
-	require.Empty(t, healthy.Outcome)
-	s.fail("a")
-	s.eventually("unhealthy again", func() bool { return s.entry("a").ConditionsHealthyTimestamp == nil })
-	require.Nil(t, s.episode("a").Finished, "it goes again if the node does not stay so")
-	s.heal("a")
-	s.eventually("healthyDelayed", func() bool { return s.entry("a").HealthyDelayed != nil })
-	finished := s.episode("a").Finished
-	s.pass(finished.Time)
-	s.setFinalizers("a", hold)
-	s.updateNHC(healthyDelay(0))
-	s.eventuallyDeleting("a")
-	require.Empty(t, s.episode("a").Outcome)
-	s.setFinalizers("a")
-	closed := s.eventuallyFinished("a", v1alpha1.OutcomeRecovered)
-	require.Equal(t, finished, closed.Finished)
-	require.True(t, closed.Finished.Before(closed.Released), "delay and finalizers come after it")
-}
-
-// TestEpisodeOfReturningNode: a Node that is deleted under remediation and registered
-// anew is one episode (spec 23b.2).
-func TestEpisodeOfReturningNode(t *testing.T) {
-	t.Parallel()
-	s := newScenario(t, sharedCluster(t))
-	s.createNodes("a", "b")
-	s.createNHC()
-	s.fail("a")
-	s.eventuallyCR("a")
-	open := s.episode("a")
-	s.deleteNode("a")
-	s.eventuallyNoCR("a")
-	s.eventually("no entry", func() bool { return s.entry("a") == nil })
-	gone := s.episode("a")
-	require.NotNil(t, gone.Fenced)
-	require.Nil(t, gone.Finished, "it is fenced, not finished")
-	require.Empty(t, gone.Outcome)
-	require.Equal(t, v1alpha1.StepNodeDeleted, gone.Steps[0].Result)
-
-	s.pass(gone.Steps[0].Ended.Time)
-	again := &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: s.node("a"), Labels: map[string]string{scenarioLabel: s.name}},
-		Status:     corev1.NodeStatus{Conditions: []corev1.NodeCondition{readyCondition(corev1.ConditionFalse, time.Now())}},
-	}
-	_, err := s.kube.CoreV1().Nodes().Create(t.Context(), again, metav1.CreateOptions{})
-	require.NoError(t, err)
-	s.eventuallyCR("a")
-	s.heal("a")
-	closed := s.eventuallyFinished("a", v1alpha1.OutcomeRecovered)
-	require.Equal(t, []metav1.Time{open.Detected, *open.Started}, []metav1.Time{closed.Detected, *closed.Started})
-	require.Equal(t, gone.Fenced, closed.Fenced)
-	require.Len(t, closed.Steps, 2)
-	require.Len(t, s.status().RemediationHistory, 1)
 }
 
 // statusesWritten returns how often the status of the NodeHealthCheck was written with success.

@@ -86,62 +86,6 @@ func TestNodeReplaced(t *testing.T) {
 	s.requireRequests("delete", "a", 1)
 }
 
-// TestNodeNotReplacedAfterAll: the exception of 17.3 ends with its condition.
-func TestNodeNotReplacedAfterAll(t *testing.T) {
-	t.Parallel()
-	s := newScenario(t, sharedCluster(t))
-	s.createNodes("a", "b")
-	s.createNHC()
-	s.fail("a")
-	s.eventuallyCR("a")
-	s.setFinalizers("a", hold)
-	s.report("a", [2]string{v1alpha1.RemediationPermanentNodeDeletionExpected, "True"})
-	s.catchUp()
-	s.deleteNode("a")
-	s.eventuallyCounts(1, 1)
-	s.catchUp()
-	require.Nil(t, s.cr("a").GetDeletionTimestamp())
-	s.report("a", [2]string{v1alpha1.RemediationPermanentNodeDeletionExpected, "False"})
-	s.eventuallyDeleting("a")
-	s.eventuallyTimedOut("a")
-	s.eventuallyListed(map[string]int{})
-	s.setFinalizers("a")
-	s.eventuallyNoCR("a")
-}
-
-// TestNodeRecreated: a new Node with the name of a deleted one begins anew, once the
-// CR of the old one is gone (spec P9, 17.2, 17.4).
-func TestNodeRecreated(t *testing.T) {
-	t.Parallel()
-	s := newScenario(t, sharedCluster(t))
-	s.createNodes("a", "b")
-	s.createNHC()
-	s.fail("a")
-	first := s.eventuallyCR("a")
-	s.setFinalizers("a", hold)
-	s.deleteNode("a")
-	s.eventuallyListed(map[string]int{})
-	s.eventuallyDeleting("a")
-
-	s.createNodes("a")
-	s.eventuallyListed(map[string]int{"a": 1}) // 17.4: it counts again.
-	s.eventuallyCounts(2, 1)
-	s.requireOnly("a", first)
-	s.fail("a")
-	s.eventually("no conditionsHealthyTimestamp", func() bool { return s.entry("a").ConditionsHealthyTimestamp == nil })
-	s.catchUp()
-	s.requireRequests("create", "a", 1, "P9")
-	s.setFinalizers("a")
-	s.eventually("a new CR", func() bool { cr := s.cr("a"); return cr != nil && cr.GetUID() != first.GetUID() })
-	second := s.eventuallyCR("a")
-	s.requireOnly("a", second)
-	require.NotContains(t, second.GetAnnotations(), v1alpha1.AnnotationTimedOut)
-	s.heal("a")
-	s.eventuallyCounts(2, 2)
-	require.Nil(t, s.cr("a"))
-	require.Empty(t, s.listed())
-}
-
 // TestNodeLeaves: a node under remediation that is no longer selected is not counted
 // any more, but looked after (spec 7.1, 17.5).
 func TestNodeLeaves(t *testing.T) {
@@ -187,28 +131,6 @@ func TestNodeLeaves(t *testing.T) {
 	s.deleteNode("b")
 	s.eventuallyNoCR("b")
 	s.eventuallyListed(map[string]int{})
-}
-
-// TestNodeJoins: an unhealthy node that becomes selected is counted and remediated
-// (spec 7.1, 21.1).
-func TestNodeJoins(t *testing.T) {
-	t.Parallel()
-	s := newScenario(t, sharedCluster(t))
-	s.createNodes("a", "b")
-	s.createNHC(func(spec *v1alpha1.NodeHealthCheckSpec) {
-		spec.Selector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "test.nhc-controller.io/spare", Operator: metav1.LabelSelectorOpDoesNotExist}}
-	})
-	s.eventuallyCounts(2, 2)
-	s.labelNode("a", map[string]any{"test.nhc-controller.io/spare": "yes"})
-	s.eventuallyCounts(1, 1)
-	s.fail("a")
-	s.catchUp()
-	require.Empty(t, s.listed(), "7.1: other nodes are not touched")
-	require.Nil(t, s.cr("a"))
-	require.Empty(t, s.eventsAbout("Node", s.node("a"), "DetectedUnhealthy"))
-	s.labelNode("a", map[string]any{"test.nhc-controller.io/spare": nil})
-	s.eventuallyCR("a")
-	s.eventuallyCounts(2, 1)
 }
 
 // TestExclusion (spec 15).

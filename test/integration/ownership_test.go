@@ -4,8 +4,6 @@
 package integration
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -15,74 +13,38 @@ import (
 )
 
 // TestForeignCR: a CR of somebody else that stands for the node blocks it, and is
-// left alone (spec 11.4, 16.1).
+// left alone (spec 11.4, 16.1). TestPlanBlockedByForeignCR has all that may stand in the way.
 func TestForeignCR(t *testing.T) {
 	t.Parallel()
-	for name, tc := range map[string]struct {
-		// cr is the name of the foreign CR after that of the node.
-		cr          string
-		annotations func(s *scenario) map[string]string
-	}{
-		"11.4-needed-name": {annotations: func(*scenario) map[string]string { return nil }},
-		"11.4-needed-name-for-another-node": {annotations: func(s *scenario) map[string]string {
-			return map[string]string{v1alpha1.AnnotationNodeName: s.node("b")}
-		}},
-		"11.4-same-node-and-template": {cr: "-other", annotations: func(s *scenario) map[string]string {
-			return map[string]string{v1alpha1.AnnotationNodeName: s.node("a"), v1alpha1.AnnotationTemplateName: s.name}
-		}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := newScenario(t, sharedCluster(t))
-			s.createNodes("a", "b")
-			s.createNHC()
-			s.eventuallyCounts(2, 2)
-			foreign := s.createForeignCR(s.node("a")+tc.cr, tc.annotations(s))
-			s.catchUp()
-			s.fail("a")
-			s.eventuallyListed(map[string]int{"a": 0})
-			s.eventuallyCounts(2, 1)
-			s.catchUp()
-			require.Equal(t, map[string]int{"a": 0}, s.listed(), "11.4: listed without remediations")
-			require.Equal(t, v1alpha1.PhaseEnabled, s.status().Phase)
-			require.Len(t, s.crs(), 1)
-			require.Empty(t, s.crRequests("create", "a"), "11.4: this is no error that is tried again and again")
-
-			s.heal("a")
-			s.eventuallyCounts(2, 2)
-			s.catchUp()
-			untouched, err := s.crClient().Get(t.Context(), foreign.GetName(), metav1.GetOptions{})
-			require.NoError(t, err)
-			require.Equal(t, foreign.GetResourceVersion(), untouched.GetResourceVersion(), "16.1: foreign CRs stay")
-
-			s.fail("a")
-			s.eventuallyListed(map[string]int{"a": 0})
-			s.patch(s.crClient(), foreign.GetName(), metadataPatch("finalizers", nil))
-			require.NoError(t, s.crClient().Delete(t.Context(), foreign.GetName(), metav1.DeleteOptions{}))
-			s.requireOnly("a", s.eventuallyCR("a"))
-			s.requireRequests("create", "a", 1)
-			s.requireEvents("Node", s.node("a"), "RemediationCreated", 1)
-		})
-	}
-}
-
-// TestForeignCRThatIsNoObstacle: one for the same node from another template (spec
-// 1.4, 11.4).
-func TestForeignCRThatIsNoObstacle(t *testing.T) {
-	t.Parallel()
 	s := newScenario(t, sharedCluster(t))
-	s.createNodes("a")
+	s.createNodes("a", "b")
 	s.createNHC()
-	foreign := s.createForeignCR("foreign", map[string]string{v1alpha1.AnnotationNodeName: s.node("a"), v1alpha1.AnnotationTemplateName: "other"})
+	s.eventuallyCounts(2, 2)
+	foreign := s.createForeignCR(s.node("a"), nil)
 	s.catchUp()
 	s.fail("a")
-	s.requireOnly("a", s.eventuallyCR("a"))
+	s.eventuallyListed(map[string]int{"a": 0})
+	s.eventuallyCounts(2, 1)
+	s.catchUp()
+	require.Equal(t, map[string]int{"a": 0}, s.listed(), "11.4: listed without remediations")
+	require.Equal(t, v1alpha1.PhaseEnabled, s.status().Phase)
+	require.Len(t, s.crs(), 1)
+	require.Empty(t, s.crRequests("create", "a"), "11.4: this is no error that is tried again and again")
+
 	s.heal("a")
-	s.eventuallyNoCR("a")
-	s.eventuallyCounts(1, 1)
-	left := s.crs()
-	require.Len(t, left, 1)
-	require.Equal(t, foreign.GetResourceVersion(), left[0].GetResourceVersion(), "16.1")
+	s.eventuallyCounts(2, 2)
+	s.catchUp()
+	untouched, err := s.crClient().Get(t.Context(), foreign.GetName(), metav1.GetOptions{})
+	require.NoError(t, err)
+	require.Equal(t, foreign.GetResourceVersion(), untouched.GetResourceVersion(), "16.1: foreign CRs stay")
+
+	s.fail("a")
+	s.eventuallyListed(map[string]int{"a": 0})
+	s.patch(s.crClient(), foreign.GetName(), metadataPatch("finalizers", nil))
+	require.NoError(t, s.crClient().Delete(t.Context(), foreign.GetName(), metav1.DeleteOptions{}))
+	s.requireOnly("a", s.eventuallyCR("a"))
+	s.requireRequests("create", "a", 1)
+	s.requireEvents("Node", s.node("a"), "RemediationCreated", 1)
 }
 
 // TestForeignCRThatIsAdopted: another owner reference makes a CR an own one, and
@@ -171,24 +133,6 @@ func TestCRChangedByOthers(t *testing.T) {
 		s.eventuallyCounts(1, 1)
 		s.requireRequests("create", "a", 1)
 	})
-	t.Run("13.8-timed-out-by-hand", func(t *testing.T) {
-		t.Parallel()
-		s := newScenario(t, sharedCluster(t))
-		s.createNodes("a")
-		s.createNHC()
-		s.fail("a")
-		cr := s.eventuallyCR("a")
-		s.annotateCR("a", map[string]any{v1alpha1.AnnotationTimedOut: "nonsense"})
-		s.setFinalizers("a", hold)
-		s.catchUp()
-		s.requireOnly("a", cr)
-		s.deleteCR("a")
-		s.catchUp()
-		require.Equal(t, "nonsense", s.cr("a").GetAnnotations()[v1alpha1.AnnotationTimedOut], "13.8: never changed")
-		require.Empty(t, s.crRequests("patch", "a"))
-		s.setFinalizers("a")
-		s.eventually("a new CR", func() bool { now := s.cr("a"); return now != nil && now.GetUID() != cr.GetUID() })
-	})
 	t.Run("1.4-annotation-of-another-node", func(t *testing.T) {
 		t.Parallel()
 		s := newScenario(t, sharedCluster(t))
@@ -205,104 +149,51 @@ func TestCRChangedByOthers(t *testing.T) {
 	})
 }
 
-// TestMultipleTemplatesSupport: with the annotation on the template a CR is named
-// after the template too (spec 11.1). A change of the annotation does not matter to
-// what runs.
-func TestMultipleTemplatesSupport(t *testing.T) {
-	t.Parallel()
-	s := newScenario(t, sharedCluster(t))
-	s.createNodes("a", "b")
-	s.createNHC()
-	s.fail("a")
-	plain := s.eventuallyCR("a")
-	s.deleteTemplate()
-	s.eventuallyDisabled(v1alpha1.ReasonTemplateNotFound)
-	s.createTemplate(usualTemplate(), v1alpha1.AnnotationMultipleTemplates)
-	s.eventuallyEnabled()
-	s.fail("b")
-	s.eventuallyListed(map[string]int{"a": 1, "b": 1})
-	sum := sha256.Sum256([]byte(s.name + "/" + s.name))
-	named := s.node("b") + "-" + hex.EncodeToString(sum[:])[:8]
-	cr, err := s.crClient().Get(t.Context(), named, metav1.GetOptions{})
-	require.NoError(t, err)
-	require.Equal(t, map[string]string{v1alpha1.AnnotationNodeName: s.node("b"), v1alpha1.AnnotationTemplateName: s.name}, cr.GetAnnotations())
-	s.requireOnly("b", cr)
-	s.requireOnly("a", plain)
-	require.Len(t, s.crs(), 2)
-	s.heal("a")
-	s.heal("b")
-	s.eventuallyCounts(2, 2)
-	require.Empty(t, s.crs())
-	s.eventuallyEvent("RemediationRemoved", "Deleted remediation CR of kind PowerCycleRemediation with name "+named)
-}
-
-// TestTwoNodeHealthChecks select one node: one of them remediates, and the other one
-// when that has given up (spec 5.4, 11.4, 11.5, 14.3, 14.9).
+// TestTwoNodeHealthChecks select one node, with templates of their own: one of them remediates, and the other one when
+// that has given up (spec 5.4, 11.5, 14.3, 14.9).
 func TestTwoNodeHealthChecks(t *testing.T) {
 	t.Parallel()
-	for name, tc := range map[string]struct {
-		// ownTemplate gives the second one a template of its own.
-		ownTemplate bool
-	}{
-		"11.4-same-template":       {},
-		"11.5-different-templates": {ownTemplate: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := newScenario(t, sharedCluster(t))
-			other := s.second(t)
-			s.createNodes("a", "b")
-			s.createNHC()
-			if tc.ownTemplate {
-				other.createTemplate(usualTemplate())
-			}
-			other.createNHC(s.selection, func(spec *v1alpha1.NodeHealthCheckSpec) {
-				if !tc.ownTemplate {
-					spec.RemediationTemplate = s.templateReference()
-				}
-			})
-			other.eventuallyCounts(2, 2)
-			s.fail("a")
-			s.eventually("both list the node, one of them with a CR", func() bool {
-				return len(s.status().UnhealthyNodes) == 1 && len(other.status().UnhealthyNodes) == 1 &&
-					*s.status().RemediatingNodes+*other.status().RemediatingNodes == 1
-			})
-			winner, loser := s, other
-			if *other.status().RemediatingNodes == 1 {
-				winner, loser = other, s
-			}
-			owner := func() string {
-				crs := s.crs()
-				if tc.ownTemplate {
-					crs = append(crs, other.crs()...)
-				}
-				if len(crs) != 1 {
-					return ""
-				}
-				return crs[0].GetOwnerReferences()[0].Name
-			}
-			require.Equal(t, winner.name, owner())
-			require.Empty(t, loser.status().UnhealthyNodes[0].Remediations, "11.5: listed without remediations")
-			require.Equal(t, v1alpha1.PhaseEnabled, loser.status().Phase)
-			loser.eventuallyCounts(2, 1)
-			if tc.ownTemplate { // Otherwise it may see the CR before the lease.
-				loser.eventuallyEvent("RemediationSkipped", "Skipped remediation of node: "+s.node("a")+", because node lease is already taken")
-			}
-
-			// Without a CR of the winner, who may not create another one, it is free.
-			winner.updateNHC(pause("to let the other one try"))
-			resource := winner.status().UnhealthyNodes[0].Remediations[0].Resource
-			require.NoError(t, s.dynamic.Resource(s.kind.remediations).Namespace(resource.Namespace).Delete(t.Context(), resource.Name, metav1.DeleteOptions{}))
-			loser.eventually("the other one remediates", func() bool { return *loser.status().RemediatingNodes == 1 })
-			require.Equal(t, loser.name, owner())
-			s.heal("a")
-			s.eventuallyCounts(2, 2)
-			other.eventuallyCounts(2, 2)
-			require.Empty(t, owner())
-			require.Empty(t, s.listed())
-			require.Empty(t, other.status().UnhealthyNodes)
-		})
+	s := newScenario(t, sharedCluster(t))
+	other := s.second(t)
+	s.createNodes("a", "b")
+	s.createNHC()
+	other.createTemplate(usualTemplate())
+	other.createNHC(s.selection)
+	other.eventuallyCounts(2, 2)
+	s.fail("a")
+	s.eventually("both list the node, one of them with a CR", func() bool {
+		return len(s.status().UnhealthyNodes) == 1 && len(other.status().UnhealthyNodes) == 1 &&
+			*s.status().RemediatingNodes+*other.status().RemediatingNodes == 1
+	})
+	winner, loser := s, other
+	if *other.status().RemediatingNodes == 1 {
+		winner, loser = other, s
 	}
+	owner := func() string {
+		crs := append(s.crs(), other.crs()...)
+		if len(crs) != 1 {
+			return ""
+		}
+		return crs[0].GetOwnerReferences()[0].Name
+	}
+	require.Equal(t, winner.name, owner())
+	require.Empty(t, loser.status().UnhealthyNodes[0].Remediations, "11.5: listed without remediations")
+	require.Equal(t, v1alpha1.PhaseEnabled, loser.status().Phase)
+	loser.eventuallyCounts(2, 1)
+	loser.eventuallyEvent("RemediationSkipped", "Skipped remediation of node: "+s.node("a")+", because node lease is already taken")
+
+	// Without a CR of the winner, who may not create another one, it is free.
+	winner.updateNHC(pause("to let the other one try"))
+	resource := winner.status().UnhealthyNodes[0].Remediations[0].Resource
+	require.NoError(t, s.dynamic.Resource(s.kind.remediations).Namespace(resource.Namespace).Delete(t.Context(), resource.Name, metav1.DeleteOptions{}))
+	loser.eventually("the other one remediates", func() bool { return *loser.status().RemediatingNodes == 1 })
+	require.Equal(t, loser.name, owner())
+	s.heal("a")
+	s.eventuallyCounts(2, 2)
+	other.eventuallyCounts(2, 2)
+	require.Empty(t, owner())
+	require.Empty(t, s.listed())
+	require.Empty(t, other.status().UnhealthyNodes)
 }
 
 // second returns a scenario for another NodeHealthCheck.

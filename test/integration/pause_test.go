@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
@@ -63,54 +62,4 @@ func TestPause(t *testing.T) {
 
 	s.updateNHC(pause("again"))
 	s.eventually("the event of the second pause", func() bool { return len(s.events("RemediationSkipped")) == 2 })
-}
-
-// TestPauseFromTheBeginning: with nothing to postpone, and before the gate (spec
-// 5.4, 10.1).
-func TestPauseFromTheBeginning(t *testing.T) {
-	t.Parallel()
-	s := newScenario(t, sharedCluster(t))
-	s.createNodes("a", "b")
-	s.createNHC(pause("first"), minHealthy(intstr.FromString("100%")))
-	s.eventuallyCounts(2, 2)
-	require.Equal(t, v1alpha1.PhasePaused, s.status().Phase)
-	require.Equal(t, "NHC is paused: first", s.status().Reason)
-	s.eventuallyEvent("Enabled", v1alpha1.MessageEnabled) // 10.5
-	s.eventuallyEvent("RemediationSkipped", postponed)
-	s.fail("a")
-	s.eventuallyListed(map[string]int{"a": 0})
-	s.catchUpNodes()
-	require.Equal(t, []string{postponed}, s.events("RemediationSkipped"), "5.4: the pause is reported, not the gate")
-
-	s.updateNHC(pause())
-	s.eventuallyEvent("RemediationSkipped", tooFewHealthy(1, 2))
-	require.Equal(t, v1alpha1.PhaseEnabled, s.status().Phase)
-	require.Empty(t, s.crRequests("create", "a"))
-}
-
-// TestDisabledWinsOverPaused (spec 10.5, 18.1).
-func TestDisabledWinsOverPaused(t *testing.T) {
-	t.Parallel()
-	s := newScenario(t, sharedCluster(t))
-	s.createNodes("a", "b")
-	s.createNHC(pause("first"))
-	s.fail("a")
-	s.eventuallyListed(map[string]int{"a": 0})
-	s.deleteTemplate()
-	s.eventuallyDisabled(v1alpha1.ReasonTemplateNotFound)
-	s.requireDisabled(v1alpha1.ReasonTemplateNotFound, s.templateMissing())
-	s.createTemplate(usualTemplate())
-	s.requireEnabled()
-	require.Equal(t, v1alpha1.PhasePaused, s.status().Phase)
-	require.Equal(t, "NHC is paused: first", s.status().Reason)
-	s.catchUpNodes()
-	require.Empty(t, s.crRequests("create", "a"), "10.1")
-
-	s.deleteTemplate()
-	s.eventuallyDisabled(v1alpha1.ReasonTemplateNotFound)
-	s.updateNHC(pause())
-	require.Equal(t, v1alpha1.PhaseDisabled, s.status().Phase)
-	s.createTemplate(usualTemplate())
-	s.eventuallyCR("a")
-	s.requireEvents(v1alpha1.Kind, s.name, "RemediationSkipped", 1, "10.4: one pause")
 }

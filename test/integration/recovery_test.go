@@ -7,9 +7,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
@@ -99,97 +96,4 @@ func TestUnhealthyAgainDuringDeletion(t *testing.T) {
 	s.requireEvents("Node", s.node("a"), "DetectedUnhealthy", 1, "19.1: the episode did not end in between")
 	s.requireEvents("Node", s.node("a"), "RemediationCreated", 2)
 	s.requireEvents("Node", s.node("a"), "RemediationRemoved", 2)
-}
-
-// TestSucceededIsNeverTimedOut (spec 13.8).
-func TestSucceededIsNeverTimedOut(t *testing.T) {
-	t.Parallel()
-	s := newScenario(t, sharedCluster(t))
-	s.createNodes("a")
-	s.createNHC()
-	s.fail("a")
-	first := s.eventuallyCR("a")
-	s.setFinalizers("a", hold)
-	s.report("a", [2]string{v1alpha1.RemediationSucceeded, "True"})
-	s.heal("a")
-	s.eventuallyDeleting("a")
-	s.eventually("conditionsHealthyTimestamp", func() bool { return s.entry("a").ConditionsHealthyTimestamp != nil })
-	s.fail("a")
-	s.eventually("no conditionsHealthyTimestamp", func() bool { return s.entry("a").ConditionsHealthyTimestamp == nil })
-	s.catchUp()
-	require.NotContains(t, s.cr("a").GetAnnotations(), v1alpha1.AnnotationTimedOut, "13.8")
-	require.Empty(t, s.crRequests("patch", "a"))
-	s.setFinalizers("a")
-	s.eventually("a new CR", func() bool { cr := s.cr("a"); return cr != nil && cr.GetUID() != first.GetUID() })
-}
-
-// TestRecoveryFromFailure: in classic mode the outcome that a CR reports has no
-// effect (spec 11.7, 13.7).
-func TestRecoveryFromFailure(t *testing.T) {
-	t.Parallel()
-	s := newScenario(t, sharedCluster(t))
-	s.createNodes("a")
-	s.createNHC()
-	s.fail("a")
-	cr := s.eventuallyCR("a")
-	for _, status := range []map[string]any{
-		{"conditions": []any{map[string]any{"type": v1alpha1.RemediationSucceeded, "status": "False"}}},
-		{"conditions": []any{"nonsense", map[string]any{"type": int64(1)}, map[string]any{}}},
-		{"conditions": "nonsense"},
-		{"conditions": []any{map[string]any{"type": v1alpha1.RemediationSucceeded, "status": "True"}}},
-	} {
-		s.patch(s.crClient(), s.node("a"), map[string]any{"status": status}, "status")
-		s.catchUp()
-		now := s.cr("a")
-		require.Equal(t, cr.GetUID(), now.GetUID())
-		require.Equal(t, cr.GetAnnotations(), now.GetAnnotations(), "13.7")
-		require.Nil(t, now.GetDeletionTimestamp())
-		s.requireOnly("a", cr)
-		require.Nil(t, s.entry("a").Remediations[0].TimedOut)
-	}
-	s.heal("a")
-	s.eventuallyNoCR("a")
-	s.eventuallyCounts(1, 1)
-	s.requireRequests("create", "a", 1)
-	require.Empty(t, s.crRequests("patch", "a"))
-}
-
-// TestRecoveryDeletesAllOwnCRs: the controller also deletes an unexpected own CR (spec
-// 11.8, 16.1, 18.3). Foreign ones stay.
-func TestRecoveryDeletesAllOwnCRs(t *testing.T) {
-	t.Parallel()
-	s := newScenario(t, sharedCluster(t))
-	s.createNodes("a")
-	s.createNHC()
-	s.fail("a")
-	cr := s.eventuallyCR("a")
-	twin := s.createOwnCR("twin", s.node("a"), s.get())
-	foreign := s.createForeignCR("foreign", map[string]string{v1alpha1.AnnotationNodeName: s.node("a")})
-	s.eventuallyListed(map[string]int{"a": 2})
-	var shown []types.UID
-	for _, remediation := range s.entry("a").Remediations {
-		shown = append(shown, remediation.Resource.UID)
-	}
-	require.ElementsMatch(t, []types.UID{cr.GetUID(), twin.GetUID()}, shown)
-	s.heal("a")
-	s.eventuallyCounts(1, 1)
-	require.Empty(t, s.listed())
-	left := s.crs()
-	require.Len(t, left, 1)
-	require.Equal(t, foreign.GetResourceVersion(), left[0].GetResourceVersion(), "16.1: foreign CRs stay")
-}
-
-// createOwnCR creates a CR that a NodeHealthCheck owns, but did not create.
-func (s *scenario) createOwnCR(name, node string, nhc *v1alpha1.NodeHealthCheck) *unstructured.Unstructured {
-	s.t.Helper()
-	cr := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{}}}
-	cr.SetGroupVersionKind(s.kind.remediations.GroupVersion().WithKind(s.kind.name))
-	cr.SetName(name)
-	cr.SetAnnotations(map[string]string{v1alpha1.AnnotationNodeName: node, v1alpha1.AnnotationTemplateName: s.name})
-	cr.SetOwnerReferences([]metav1.OwnerReference{{
-		APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: v1alpha1.Kind, Name: nhc.Name, UID: nhc.UID,
-	}})
-	cr, err := s.crClient().Create(s.t.Context(), cr, metav1.CreateOptions{})
-	require.NoError(s.t, err)
-	return cr
 }

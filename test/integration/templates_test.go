@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -73,22 +72,6 @@ func TestTemplateProblems(t *testing.T) {
 				return `Remediation template not found: no matches for kind "PowerCycleRemediationTemplate" in version "unknown.example/v1"`
 			},
 		},
-		"6.1-no-namespace": {
-			change: func(spec *v1alpha1.NodeHealthCheckSpec) { spec.RemediationTemplate.Namespace = "" },
-			reason: v1alpha1.ReasonTemplateNotFound,
-			message: func(s *scenario) string {
-				return "Remediation template not found: PowerCycleRemediationTemplate is a namespaced kind, but no namespace is provided for " + s.name
-			},
-		},
-		"6.1-kind-without-suffix": {
-			change: func(spec *v1alpha1.NodeHealthCheckSpec) { spec.RemediationTemplate.Kind = "PowerCycleRemediation" },
-			reason: v1alpha1.ReasonTemplateInvalid,
-			message: func(s *scenario) string {
-				return fmt.Sprintf(`Remediation template is invalid: "kind PowerCycleRemediation of template %s/%s lacks the suffix Template"`, s.name, s.name)
-			},
-		},
-		"6.1-no-spec":               {template: map[string]any{}, reason: v1alpha1.ReasonTemplateInvalid, message: (*scenario).templateMalformed},
-		"6.1-no-spec.template.spec": {template: map[string]any{"template": map[string]any{}}, reason: v1alpha1.ReasonTemplateInvalid, message: (*scenario).templateMalformed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -182,24 +165,6 @@ func TestTemplateComesAndGoes(t *testing.T) {
 	s.requireRequests("create", "b", 1)
 }
 
-// TestTemplateChange: a CR is a copy. What runs does not change with its template
-// (spec 6.1, 11.1, 11.2).
-func TestTemplateChange(t *testing.T) {
-	t.Parallel()
-	s := newScenario(t, sharedCluster(t))
-	s.createNodes("a", "b")
-	s.createNHC()
-	s.fail("a")
-	cr := s.eventuallyCR("a")
-	s.deleteTemplate()
-	s.eventuallyDisabled(v1alpha1.ReasonTemplateNotFound)
-	s.createTemplate(map[string]any{"template": map[string]any{"spec": map[string]any{}}})
-	s.requireEnabled()
-	s.fail("b")
-	require.Empty(t, s.eventuallyCR("b").Object["spec"], "6.1: an empty map is fine")
-	require.Equal(t, cr.GetResourceVersion(), s.cr("a").GetResourceVersion(), "11.2")
-}
-
 // TestReferenceChange: the reference may be corrected while nothing is remediated
 // (spec 4.4, 6.4).
 func TestReferenceChange(t *testing.T) {
@@ -248,31 +213,6 @@ func TestClusterScopedKinds(t *testing.T) {
 			require.Empty(t, s.listed())
 		})
 	}
-	t.Run("6.1-one-template-with-two-namespaces", func(t *testing.T) {
-		t.Parallel()
-		s := newRepairScenario(t, sharedCluster(t), "")
-		s.kind.clusterScoped = true
-		s.installAll()
-		s.createNodes("a", "b")
-		s.fail("a")
-		s.createNHC(func(spec *v1alpha1.NodeHealthCheckSpec) {
-			spec.RemediationTemplate = nil
-			for i, namespace := range []string{"one", "two"} {
-				reference := *s.templateReference()
-				reference.Namespace = namespace
-				spec.EscalatingRemediations = append(spec.EscalatingRemediations, v1alpha1.EscalatingRemediation{
-					RemediationTemplate: reference, Order: int32(i), Timeout: metav1.Duration{Duration: time.Hour},
-				})
-			}
-		})
-		s.eventuallyDisabled(v1alpha1.ReasonTemplateInvalid)
-		s.requireDisabled(v1alpha1.ReasonTemplateInvalid, fmt.Sprintf(`Remediation template is invalid: "EscalatingRemediation RemediationTemplate must be unique: found duplicate %s one/%s"`, s.kind.templateName(), s.name))
-		s.updateNHC(func(spec *v1alpha1.NodeHealthCheckSpec) {
-			spec.EscalatingRemediations = spec.EscalatingRemediations[1:]
-		})
-		s.requireEnabled()
-		s.eventuallyCR("a")
-	})
 	t.Run("6.1-one-of-the-two", func(t *testing.T) {
 		t.Parallel()
 		s := newRepairScenario(t, sharedCluster(t), "")
