@@ -21,7 +21,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/yaml"
 
@@ -157,49 +156,6 @@ func TestBudget(t *testing.T) {
 		s.heal("b")
 		s.eventuallyBudget(3, 0, 0, 1)
 	})
-	t.Run("B3.3-zones", func(t *testing.T) {
-		t.Parallel()
-		s := newScenario(t, sharedCluster(t))
-		s.createNodes("a1", "a2", "a3", "b1", "b2", "none")
-		for _, name := range []string{"a1", "a2", "a3", "b1", "b2"} {
-			s.patchNode(name, "labels", map[string]any{zoneLabel: "zone-" + name[:1]})
-		}
-		s.createBudget(func(spec *v1alpha1.RemediationBudgetSpec) {
-			spec.TopologyKey, spec.MaxUnhealthy = zoneLabel, new(intstr.FromString("30%"))
-		})
-		s.eventuallyBudget(6, 0, 0, 1)
-		require.Len(t, s.budget().Status.Groups, 3, "a zone each, and one for the node without")
-		s.fail("a1")
-		s.fail("a2")
-		s.eventuallyBudget(6, 2, 0, 0)
-		s.createNHC() // B3.1: nodes that nothing selects have counted, too.
-		s.eventuallyHeldByBudget("a1", s.name+" zone-a: 2 of at most 1 nodes are not healthy")
-		s.eventuallyHeldByBudget("a2", s.name+" zone-a: 2 of at most 1 nodes are not healthy")
-		s.fail("b1")
-		s.eventuallyCR("b1") // Another zone.
-		s.fail("none")
-		s.eventuallyCR("none")
-		s.heal("a1")
-		s.eventuallyCR("a2")
-	})
-	t.Run("B2-minInterval", func(t *testing.T) {
-		t.Parallel()
-		const interval = 8 * time.Second
-		s := newScenario(t, sharedCluster(t))
-		s.createNodes("a", "b", "c")
-		s.createBudget(func(spec *v1alpha1.RemediationBudgetSpec) { spec.MinInterval = &metav1.Duration{Duration: interval} })
-		for _, name := range []string{"a", "b", "c"} {
-			s.fail(name)
-		}
-		s.createNHC()
-		var begun []time.Time
-		for _, name := range []string{"a", "b", "c"} { // B4.1: as long as they are equally old, by name.
-			begun = append(begun, s.eventuallyCR(name).GetCreationTimestamp().Time)
-		}
-		for i := range begun[1:] {
-			require.GreaterOrEqual(t, begun[i+1].Sub(begun[i]), interval-time.Second, "B2, in the whole seconds of creationTimestamp")
-		}
-	})
 	t.Run("B4.2-brake", func(t *testing.T) {
 		t.Parallel()
 		s := newScenario(t, sharedCluster(t))
@@ -232,78 +188,12 @@ func TestBudget(t *testing.T) {
 		s.updateBudget(func(spec *v1alpha1.RemediationBudgetSpec) { spec.Schedules[0].TimeZone = "Europe/Berlin" })
 		s.eventuallyCR("a")
 	})
-	t.Run("B2-schedules", func(t *testing.T) {
-		t.Parallel()
-		s := newScenario(t, sharedCluster(t))
-		s.createNodes("a")
-		s.createNHC()
-		now := time.Now().UTC()
-		s.createBudget(maxConcurrent(0), func(spec *v1alpha1.RemediationBudgetSpec) {
-			spec.Schedules = []v1alpha1.BudgetSchedule{{Cron: fmt.Sprintf("0 %d * * *", now.Hour()), Duration: metav1.Duration{Duration: 2 * time.Hour}}}
-		})
-		s.fail("a")
-		until := now.Truncate(time.Hour).Add(2 * time.Hour)
-		s.eventuallyHeldByBudget("a", s.name+": 0 of at most 0 nodes are under remediation, until "+until.Format(time.RFC3339))
-		require.True(t, until.Equal(s.entry("a").Decision.NextCheckTime.Time), "B5.1")
-		s.updateBudget(func(spec *v1alpha1.RemediationBudgetSpec) { // Closed for the next hours.
-			spec.Schedules[0].Cron = fmt.Sprintf("0 %d * * *", (now.Hour()+12)%24)
-		})
-		s.eventuallyCR("a")
-	})
 }
 
 // patchNode merges something into the metadata of a node.
 func (s *scenario) patchNode(name, field string, values map[string]any) {
 	s.t.Helper()
 	s.patch(s.dynamic.Resource(corev1.SchemeGroupVersion.WithResource("nodes")), s.node(name), metadataPatch(field, values))
-}
-
-// TestBudgetIsShared: several NodeHealthChecks share one budget (spec B1.1, B4.1).
-func TestBudgetIsShared(t *testing.T) {
-	t.Parallel()
-	s := newScenario(t, sharedCluster(t))
-	s.createBudget(maxConcurrent(2))
-	var names []string
-	for i := range 6 {
-		names = append(names, fmt.Sprintf("n%d", i))
-	}
-	s.createNodes(names...)
-	for i, name := range names { // In pairs, the last ones have failed first.
-		s.setCondition(name, "Ready", "Unknown", time.Now().Add(time.Duration(-i)*time.Minute))
-		s.patchNode(name, "labels", map[string]any{"pair": fmt.Sprint(i % 3)})
-	}
-	for i := range 3 {
-		nhc := s.spec(func(spec *v1alpha1.NodeHealthCheckSpec) {
-			spec.Selector.MatchLabels["pair"] = fmt.Sprint(i)
-		})
-		nhc.Name = fmt.Sprintf("%s-%d", s.name, i)
-		checks := s.nhc.RemediationV1alpha1().NodeHealthChecks()
-		s.atEnd = append(s.atEnd, func(ctx context.Context) {
-			allow := []byte(`{"metadata":{"annotations":{"` + v1alpha1.AnnotationAllowDelete + `":""}}}`)
-			_, _ = checks.Patch(ctx, nhc.Name, types.MergePatchType, allow, metav1.PatchOptions{})
-			_ = checks.Delete(ctx, nhc.Name, metav1.DeleteOptions{})
-		})
-		_, err := checks.Create(t.Context(), nhc, metav1.CreateOptions{})
-		require.NoError(t, err)
-	}
-	remediated := map[string]bool{}
-	for len(remediated) < len(names) {
-		var running []string
-		s.eventually("two are under remediation", func() bool {
-			running = nil
-			for _, cr := range s.crs() {
-				running = append(running, strings.TrimPrefix(cr.GetName(), s.name+"-"))
-			}
-			require.LessOrEqual(t, len(running), 2, "B3.2: never more")
-			return len(running) == 2
-		})
-		for _, name := range running {
-			require.False(t, remediated[name])
-			remediated[name] = true
-			s.heal(name)
-			s.eventuallyNoCR(name)
-		}
-	}
 }
 
 // TestBudgetSurvives: what holds when the process dies, when budgets cannot be read, and when

@@ -16,20 +16,9 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
 
-// testNodeBudget: a RemediationBudget that counts Nodes bounds MachineHealthChecks.
-func testNodeBudget(t *testing.T, s *machineScenario) {
-	s.testBudget(v1alpha1.RemediationBudgetSpec{NodeSelector: &metav1.LabelSelector{MatchLabels: map[string]string{scenarioLabel: s.name}}}, "nodes")
-}
-
-// testMachineBudget: a budget that counts Machines limits them, too.
-func testMachineBudget(t *testing.T, s *machineScenario) {
-	s.testBudget(v1alpha1.RemediationBudgetSpec{MachineSelector: &v1alpha1.BudgetMachineSelector{Namespace: s.name}}, "Machines")
-}
-
-// testBudget: a RemediationBudget admits one Machine, and the next one when the replacement is
+// testMachineBudget: a RemediationBudget admits one Machine, and the next one when the replacement is
 // healthy, although by then Machine and Node are gone (spec M8.5, B3.2).
-func (s *machineScenario) testBudget(spec v1alpha1.RemediationBudgetSpec, noun string) {
-	t := s.t
+func testMachineBudget(t *testing.T, s *machineScenario) {
 	var full atomic.Bool // The provider has no instance left.
 	set := s.startMachineSet(3, func(ctx context.Context, machine string) error {
 		if full.Load() {
@@ -40,8 +29,9 @@ func (s *machineScenario) testBudget(spec v1alpha1.RemediationBudgetSpec, noun s
 	s.createCheck()
 	s.eventuallyCounts(3, 3)
 	budgets := s.nhc.RemediationV1alpha1().RemediationBudgets()
-	spec.MaxConcurrent = new(intstr.FromInt32(1))
-	budget := &v1alpha1.RemediationBudget{ObjectMeta: metav1.ObjectMeta{Name: s.name}, Spec: spec}
+	budget := &v1alpha1.RemediationBudget{ObjectMeta: metav1.ObjectMeta{Name: s.name}, Spec: v1alpha1.RemediationBudgetSpec{
+		MachineSelector: &v1alpha1.BudgetMachineSelector{Namespace: s.name}, MaxConcurrent: new(intstr.FromInt32(1)),
+	}}
 	_, err := budgets.Create(t.Context(), budget, metav1.CreateOptions{})
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = budgets.Delete(context.WithoutCancel(t.Context()), s.name, metav1.DeleteOptions{}) })
@@ -61,7 +51,7 @@ func (s *machineScenario) testBudget(spec v1alpha1.RemediationBudgetSpec, noun s
 	s.eventuallyGone("m1")
 	s.setReady("m2", corev1.ConditionUnknown)
 	entry := s.eventuallyDecided("m2", string(v1alpha1.DecidedBudgetExhausted))
-	require.Equal(t, s.name+": 1 of at most 1 "+noun+" are under remediation", entry.Decision.Message, "B5.1")
+	require.Equal(t, s.name+": 1 of at most 1 Machines are under remediation", entry.Decision.Message, "B5.1")
 	s.eventually("the MachineSet has created the replacement", func() bool { return len(set.Created()) == 4 })
 	remediating := func(status *v1alpha1.RemediationBudgetStatus) *int32 { return status.RemediatingNodes }
 	s.eventually("the Machine that is gone counts", func() bool { return number(remediating) == 1 })

@@ -24,8 +24,6 @@ func TestMachines(t *testing.T) {
 		for name, test := range map[string]func(*testing.T, *cluster){
 			"M10 a failed Node":      ofEachAPI(testMachineReplaced),
 			"M7 threshold":           ofEachAPI(testMachineThreshold),
-			"M6 criteria":            ofEachAPI(testMachineCriteria),
-			"M6 expiry":              ofEachAPI(testMachineExpiry),
 			"M8 held":                ofEachAPI(testMachineHeld),
 			"M7.4 shared Machines":   ofEachAPI(testMachineShared),
 			"M14 back-off":           ofEachAPI(testMachineBackOff),
@@ -35,14 +33,6 @@ func TestMachines(t *testing.T) {
 			"M5.3 Cluster API":       testMachinesOfClusterAPI,
 			"M4.4 paused Clusters":   func(t *testing.T, c *cluster) { testClusterPaused(t, c, ofClusterAPI) },
 			"M15 NodeHealthChecks":   ofEachAPI(testMachinesAndNodes),
-			"M8.5 node budget":       ofEachAPI(testNodeBudget),
-			"M9.1 updates":           ofEachAPI(testNodeIsUpdated),
-			"M7.4 powerless":         ofEachAPI(testPowerlessKeepsNoOther),
-			"M7.4 its provider":      testProviderKeepsNoOther,
-			"M4.3 upstream":          ofEachAPI(testLeaseOfUpstream),
-			"M14.4 rounds":           ofEachAPI(testRoundsEndByTime),
-			"M5.4 ambiguous":         ofEachAPI(testAmbiguousNode),
-			"M12.6 repair":           ofEachAPI(testRepairInPlace),
 			"B2 machine budget":      ofEachAPI(testMachineBudget),
 			"M5.3 Nodes of Clusters": testNodesOfClusters,
 		} {

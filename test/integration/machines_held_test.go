@@ -5,7 +5,6 @@ package integration
 
 import (
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -15,57 +14,8 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 )
 
-// testMachineCriteria: each criterion alone has a Machine deleted, and nothing else has (spec M6).
-func testMachineCriteria(t *testing.T, s *machineScenario) {
-	for _, name := range []string{"failed", "missing", "condition", "healthy", "without-node"} {
-		s.createMachine(name, finalized)
-	}
-	s.join("missing", "condition", "healthy")
-	s.createCheck()
-	s.eventuallyCounts(5, 3)
-	require.Equal(t, "NotStarted", string(s.eventuallyDecided("without-node", "NotStarted").Decision.Reason), "M6.2: 0 turns the check off")
-
-	s.setPhase("failed", "Failed")
-	require.Equal(t, "MachineFailed", s.eventuallyDecided("failed", "MachineDeleting").Trigger.Reason)
-	require.NoError(t, s.kube.CoreV1().Nodes().Delete(t.Context(), s.nodeName("missing"), metav1.DeleteOptions{}))
-	require.Equal(t, "NodeMissing", s.eventuallyDecided("missing", "MachineDeleting").Trigger.Reason)
-	s.setReady("condition", corev1.ConditionFalse)
-	entry := s.eventuallyDecided("condition", "MachineDeleting")
-	require.Equal(t, v1beta1.MachineTrigger{Type: corev1.NodeReady, Status: corev1.ConditionFalse, Reason: "UnhealthyCondition"}, *entry.Trigger)
-	require.Equal(t, s.nodeName("condition"), entry.Node)
-	s.eventuallyCounts(5, 1) // M6.1: what is being deleted counts, and not as healthy.
-	require.Len(t, s.deleteRequests(""), 3)
-}
-
-// testMachineExpiry: time alone makes a Machine unhealthy, and one condition that has not lasted
-// does not hide another that has (spec M6.2, P7).
-func testMachineExpiry(t *testing.T, s *machineScenario) {
-	s.createMachine("startup", finalized)
-	s.createMachine("condition", finalized)
-	s.createMachine("recovers", finalized)
-	s.join("condition", "recovers")
-	s.createCheck(func(check *v1beta1.MachineHealthCheck) {
-		check.Spec.NodeStartupTimeout = new("6s")
-		check.Spec.UnhealthyConditions = []v1beta1.UnhealthyCondition{
-			{Type: "DiskPressure", Status: corev1.ConditionTrue, Timeout: "1h"},
-			{Type: corev1.NodeReady, Status: corev1.ConditionFalse, Timeout: "4s"},
-		}
-	})
-	s.setNodeCondition("condition", corev1.NodeCondition{Type: "DiskPressure", Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(time.Now().Add(-time.Minute))})
-	s.setReady("condition", corev1.ConditionFalse)
-	s.setReady("recovers", corev1.ConditionFalse)
-	soon := s.eventuallyDecided("condition", "SoonUnhealthy")
-	require.NotNil(t, soon.Decision.NextCheckTime)
-	s.setReady("recovers", corev1.ConditionTrue)
-	s.eventuallyDecided("condition", "MachineDeleting")
-	require.Equal(t, "NodeStartupTimeout", s.eventuallyDecided("startup", "MachineDeleting").Trigger.Reason)
-	created, deleted := s.machine("startup").GetCreationTimestamp(), s.machine("startup").GetDeletionTimestamp()
-	require.False(t, deleted.Time.Before(created.Add(6*time.Second)), "not before its time")
-	require.Empty(t, s.deleteRequests("recovers"))
-}
-
 // testMachineHeld: the decision names the obstacle to the remediation of a Machine, and ends with its
-// cause (spec M8.2, M9.2).
+// cause (spec M5.4, M8.2, M9.2).
 func testMachineHeld(t *testing.T, s *machineScenario) {
 	s.createMachine("paused", finalized, machineAnnotated(v1beta1.AnnotationPaused, ""))
 	s.createMachine("skipped", finalized, machineAnnotated(v1beta1.AnnotationSkipRemediation, ""))
@@ -87,6 +37,9 @@ func testMachineHeld(t *testing.T, s *machineScenario) {
 		"twin": "AmbiguousNode", "twin-too": "AmbiguousNode", "unowned": "NoController",
 	} {
 		require.Equal(t, "Held", string(s.eventuallyDecided(machine, reason).Decision.Type))
+	}
+	for machine, other := range map[string]string{"twin": "twin-too", "twin-too": "twin"} { // FR-329: the decision did not name it.
+		require.Equal(t, "Machine "+s.name+"/"+other+" also names Node "+s.nodeName("twin"), s.eventuallyDecided(machine, "AmbiguousNode").Decision.Message)
 	}
 	target := s.name + "/" + s.name + "/unowned/" + s.nodeName("unowned")
 	s.eventuallyEvent("Machine", "unowned", "SkippedNoController", "Machine "+target+" has no controller owner, skipping remediation")
