@@ -157,7 +157,7 @@ func testPluginStopAll(viewer, editor *user) {
 	reason := "--reason=incident 4711"
 	viewer.fails("You may not create remediationbudgets: ask for the ClusterRole nhc-edit.", "stop-all", reason)
 	editor.fails("Say why, with --reason: others see it, and resume-all by it.", "stop-all")
-	editor.shows([]string{"RemediationBudget stop-all created. No remediation begins", "(server dry run)"}, "stop-all", reason, "--dry-run=server")
+	editor.shows([]string{"RemediationBudget stop-all created. No health check begins a remediation", "(server dry run)"}, "stop-all", reason, "--dry-run=server")
 	editor.shows([]string{"maxConcurrent: 0", "nodeSelector: {}"}, "stop-all", reason, "--dry-run=client", "-o", "yaml")
 	editor.shows([]string{"is not there: nothing was stopped by it."}, "resume-all")
 	editor.shows([]string{"RemediationBudget stop-all created."}, "stop-all", reason)
