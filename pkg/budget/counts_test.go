@@ -160,7 +160,7 @@ func TestBeginningsOutlive(t *testing.T) {
 			},
 			want: map[string]string{"n2": "b a: next begin at 2026-01-07T12:05:00Z", "n3": "b b: next begin at 2026-01-07T12:05:00Z"},
 		},
-		"a namesake takes its place": {
+		"another of that name takes its place": {
 			change: func(c *Counts) {
 				namesake := budget("b", byZone, minInterval(5*time.Minute))
 				namesake.UID = "other"

@@ -68,15 +68,15 @@ func TestBeginning(t *testing.T) {
 			saw: unhealthy(with(reboot(3))), now: at(9),
 			after: new(open(detectedAt(3), startedAt(3), took(step("Reboot", 3)))),
 		},
-		"unselected with a CR":                   {saw: unhealthy(unselected, with(reboot(6))), now: at(7), after: new(open(startedAt(6), took(step("Reboot", 6))))},
-		"healthy with a CR: it has ended":        {saw: healthy(with(reboot(3))), now: at(9)},
-		"soon unhealthy with a CR":               {saw: unhealthy(soon, with(reboot(3))), now: at(9)},
-		"deleted with a CR":                      {saw: unhealthy(gone, with(reboot(3))), now: at(9)},
-		"CR of a namesake":                       {saw: unhealthy(created(4), with(reboot(3))), now: at(9), after: new(open())},
-		"unselected with the CR of a namesake":   {saw: unhealthy(unselected, created(4), with(reboot(3))), now: at(9)},
-		"CR as old as the Node":                  {saw: unhealthy(created(6), with(reboot(6))), now: at(9), after: new(open(detectedAt(6), startedAt(6), took(step("Reboot", 6))))},
-		"CR without creation time is none":       {saw: unhealthy(created(-1e6), with(v1alpha1.Remediation{})), now: at(5), after: new(open())},
-		"CR without creation time, Node as well": {saw: unhealthy(func(o *Observation) { o.Created = time.Time{} }, with(v1alpha1.Remediation{})), now: at(5), after: new(open())},
+		"unselected with a CR":                           {saw: unhealthy(unselected, with(reboot(6))), now: at(7), after: new(open(startedAt(6), took(step("Reboot", 6))))},
+		"healthy with a CR: it has ended":                {saw: healthy(with(reboot(3))), now: at(9)},
+		"soon unhealthy with a CR":                       {saw: unhealthy(soon, with(reboot(3))), now: at(9)},
+		"deleted with a CR":                              {saw: unhealthy(gone, with(reboot(3))), now: at(9)},
+		"CR of another of that name":                     {saw: unhealthy(created(4), with(reboot(3))), now: at(9), after: new(open())},
+		"unselected with the CR of another of that name": {saw: unhealthy(unselected, created(4), with(reboot(3))), now: at(9)},
+		"CR as old as the Node":                          {saw: unhealthy(created(6), with(reboot(6))), now: at(9), after: new(open(detectedAt(6), startedAt(6), took(step("Reboot", 6))))},
+		"CR without creation time is none":               {saw: unhealthy(created(-1e6), with(v1alpha1.Remediation{})), now: at(5), after: new(open())},
+		"CR without creation time, Node as well":         {saw: unhealthy(func(o *Observation) { o.Created = time.Time{} }, with(v1alpha1.Remediation{})), now: at(5), after: new(open())},
 		"text that is too long is cut": {
 			saw: unhealthy(func(o *Observation) { o.Trigger.Reason = strings.Repeat("ä", 1000) }), now: at(5),
 			after: new(open(func(e *v1alpha1.Episode) { e.Trigger.Reason = strings.Repeat("ä", 158) })),
@@ -127,7 +127,7 @@ func TestFencing(t *testing.T) {
 		"not in the future":      {before: &remediated, saw: unhealthy(with(reboot(6)), fenced(at(10))), now: at(9), after: new(open(startedAt(6), fencedAt(9), took(step("Reboot", 6))))},
 		"clock of the API ahead": {before: &remediated, saw: unhealthy(with(reboot(6)), fenced(at(7))), now: at(5.5), after: new(open(startedAt(6), fencedAt(6), took(step("Reboot", 6))))},
 		"nothing was done":       {before: new(open()), saw: unhealthy(gone), now: at(9), done: []v1alpha1.Episode{open(endedAt(9, v1alpha1.OutcomeNodeDeleted))}},
-		"of the CR of a namesake": {before: &remediated, saw: unhealthy(created(5.5), with(reboot(5.2), reboot(6)), says("Reboot", func(cr *CR) {
+		"of the CR of another of that name": {before: &remediated, saw: unhealthy(created(5.5), with(reboot(5.2), reboot(6)), says("Reboot", func(cr *CR) {
 			if cr.Started.Time.Equal(at(5.2)) {
 				cr.Fenced = at(7)
 			}
@@ -178,7 +178,7 @@ func TestEnd(t *testing.T) {
 			before: &healed, saw: healthy(healthySince(7), went(reboot(6), down(at(8)))), now: at(9),
 			done: []v1alpha1.Episode{open(startedAt(6), fencedAt(8), recovered, endedAt(7, v1alpha1.OutcomeRecovered), releasedAt(9))},
 		},
-		"leftover of a namesake does not keep it open": {before: new(open(detectedAt(5))), saw: healthy(created(4), with(reboot(3))), now: at(9), done: []v1alpha1.Episode{open(endedAt(9, v1alpha1.OutcomeRecoveredWithoutRemediation))}},
+		"leftover of another of that name does not keep it open": {before: new(open(detectedAt(5))), saw: healthy(created(4), with(reboot(3))), now: at(9), done: []v1alpha1.Episode{open(endedAt(9, v1alpha1.OutcomeRecoveredWithoutRemediation))}},
 	}.run(t)
 }
 

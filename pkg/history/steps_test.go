@@ -88,7 +88,7 @@ func TestSteps(t *testing.T) {
 		"two alike":         {saw: unhealthy(with(reboot(6), reboot(6))), after: []v1alpha1.EpisodeStep{running, running}, left: 2},
 		"one of two alike":  {before: []v1alpha1.EpisodeStep{running, running}, saw: healthy(with(reboot(6))), after: []v1alpha1.EpisodeStep{running, ended(running, 9, v1alpha1.StepRecovered)}, left: 1},
 		"in order of start": {saw: unhealthy(with(fencing(8), reboot(6))), after: []v1alpha1.EpisodeStep{running, step("Fence", 8)}, left: 2},
-		"the CR of a namesake": {
+		"the CR of another of that name": {
 			before: []v1alpha1.EpisodeStep{running}, saw: unhealthy(created(4), with(fencing(3), reboot(6))),
 			after: []v1alpha1.EpisodeStep{running}, left: 1,
 		},

@@ -28,7 +28,7 @@ func TestConfirm(t *testing.T) {
 		"M8.4 as it was planned":                      {deletion, target(machine("m")), target(machine("m")), ""},
 		"M8.4 it has recovered":                       {deletion, target(machine("m")), target(machine("m"), verdict(Healthy)), v1alpha1.DecidedRecovering},
 		"M8.4 it is being deleted":                    {deletion, target(machine("m")), target(machine("m"), verdict(Deleting)), v1alpha1.DecidedRecovering},
-		"M8.4 a namesake":                             {deletion, target(machine("m")), target(machine("m", another)), v1alpha1.DecidedRecovering},
+		"M8.4 another of that name":                   {deletion, target(machine("m")), target(machine("m", another)), v1alpha1.DecidedRecovering},
 		"M8.4 it is not selected":                     {deletion, target(machine("m")), target(machine("m"), unselected), v1alpha1.DecidedRecovering},
 		"M13.1 it turns out to be a control plane":    {deletion, target(machine("m")), target(machine("m"), controlPlane), v1alpha1.DecidedRecovering},
 		"M13.1 and was not planned as one":            {deletion, target(machine("m"), controlPlane), target(machine("m")), v1alpha1.DecidedRecovering},

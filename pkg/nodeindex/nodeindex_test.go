@@ -170,9 +170,9 @@ func TestNeedingLook(t *testing.T) {
 	require.Zero(t, testing.AllocsPerRun(10, func() { index.NeedingLook(workers.Version) }), "nothing has changed")
 
 	for name, version := range map[string]Version{
-		"another generation": {Name: "workers", UID: workers.UID, Generation: 2},
-		"a namesake":         {Name: "workers", UID: "another", Generation: 1},
-		"an unknown one":     {Name: "other", UID: workers.UID, Generation: 1},
+		"another generation":   {Name: "workers", UID: workers.UID, Generation: 2},
+		"another of that name": {Name: "workers", UID: "another", Generation: 1},
+		"an unknown one":       {Name: "other", UID: workers.UID, Generation: 1},
 	} {
 		_, known := index.NeedingLook(version)
 		require.False(t, known, name)

@@ -100,7 +100,7 @@ func TestTrace(t *testing.T) {
 		"13.2 over by its annotation":                          {own: []*object.CR{soft(timedOut)}, current: 1},
 		"13.2 over by an annotation that is no time":           {own: []*object.CR{soft(annotate(v1alpha1.AnnotationTimedOut, "garbage"))}, current: 1},
 		"13.2 over by its status entry":                        {own: []*object.CR{soft()}, over: []*object.CR{soft()}, current: 1},
-		"13.2 not by the entry of a namesake":                  {own: []*object.CR{soft(uid("new"))}, over: []*object.CR{soft()}, running: "new"},
+		"13.2 not by the entry of another of that name":        {own: []*object.CR{soft(uid("new"))}, over: []*object.CR{soft()}, running: "new"},
 		"13.2 over because the next step has a CR":             {own: []*object.CR{soft(), fence()}, current: 1, running: "fence-uid", reached: 1},
 		"13.2 a later one counts too, those between are over":  {own: []*object.CR{soft(), hard()}, current: 2, running: "hard-uid", reached: 2},
 		"13.2 a later CR that is going does not":               {own: []*object.CR{soft(), fence(deleting)}, running: "soft-uid", going: 1, reached: 1},

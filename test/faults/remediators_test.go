@@ -53,7 +53,7 @@ func TestRemediators(t *testing.T) {
 	})
 }
 
-// testGoing has somebody delete the CRs of both steps of a node. The remediator keeps the
+// testGoing lets another client delete the CRs of both steps of a node. The remediator keeps the
 // second one. Nothing new may begin before that is gone (P9).
 func (e *environment) testGoing() {
 	e.t.Helper()

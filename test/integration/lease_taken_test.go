@@ -18,7 +18,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/test/localkube"
 )
 
-// TestLeaseTaken: somebody else works on the node (spec 14.3). TestLeaseForFirstCR has all holders and times.
+// TestLeaseTaken: another operator works on the node (spec 14.3). TestLeaseForFirstCR has all holders and times.
 func TestLeaseTaken(t *testing.T) {
 	t.Parallel()
 	t.Run("14.3-until-deleted", func(t *testing.T) {

@@ -41,7 +41,7 @@ type machineThief struct {
 }
 
 // TestStolenTokenAndMachines: its token cannot do with Machines what the controller does not do
-// with them, also if somebody has made it an admin by mistake (spec M20.3).
+// with them, also if it was made an admin by mistake (spec M20.3).
 func TestStolenTokenAndMachines(t *testing.T) {
 	t.Parallel()
 	c := exclusiveCluster(t)

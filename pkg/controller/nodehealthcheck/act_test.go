@@ -162,13 +162,13 @@ func TestOutdated(t *testing.T) {
 		event func(*testing.T, *preflight)
 		want  bool
 	}{
-		"nothing has happened":           {event: func(*testing.T, *preflight) {}},
-		"5.1 a status was written":       {event: change(func(n *v1alpha1.NodeHealthCheck) { n.ResourceVersion = "99" })},
-		"10.1 it was paused, or edited":  {event: change(func(n *v1alpha1.NodeHealthCheck) { n.Generation++ }), want: true},
-		"5.1 it is being deleted":        {event: change(func(n *v1alpha1.NodeHealthCheck) { n.DeletionTimestamp = new(metav1.NewTime(epoch)) }), want: true},
-		"5.1 a namesake has replaced it": {event: change(func(n *v1alpha1.NodeHealthCheck) { n.UID = "other" }), want: true},
-		"5.1 it is gone":                 {event: func(t *testing.T, p *preflight) { t.Helper(); require.NoError(t, p.nhcStore.Delete(testCheck())) }, want: true},
-		"the clock is no longer trusted": {event: func(_ *testing.T, p *preflight) { p.clockTrusted = func() bool { return false } }, want: true},
+		"nothing has happened":                     {event: func(*testing.T, *preflight) {}},
+		"5.1 a status was written":                 {event: change(func(n *v1alpha1.NodeHealthCheck) { n.ResourceVersion = "99" })},
+		"10.1 it was paused, or edited":            {event: change(func(n *v1alpha1.NodeHealthCheck) { n.Generation++ }), want: true},
+		"5.1 it is being deleted":                  {event: change(func(n *v1alpha1.NodeHealthCheck) { n.DeletionTimestamp = new(metav1.NewTime(epoch)) }), want: true},
+		"5.1 another of that name has replaced it": {event: change(func(n *v1alpha1.NodeHealthCheck) { n.UID = "other" }), want: true},
+		"5.1 it is gone":                           {event: func(t *testing.T, p *preflight) { t.Helper(); require.NoError(t, p.nhcStore.Delete(testCheck())) }, want: true},
+		"the clock is no longer trusted":           {event: func(_ *testing.T, p *preflight) { p.clockTrusted = func() bool { return false } }, want: true},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

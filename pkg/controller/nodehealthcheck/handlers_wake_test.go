@@ -136,22 +136,22 @@ func TestOverlapsWake(t *testing.T) {
 		want  map[string]map[string]int
 		woken []string
 	}{
-		"nothing":                        {event: func(*handlerCluster) {}, want: pair(1)},
-		"a node more":                    {event: func(f *handlerCluster) { f.put(withRole("v", "worker")) }, want: pair(2), woken: both},
-		"of only one of them":            {event: func(f *handlerCluster) { f.put(withRole("y", "other")) }, want: pair(1), woken: []string{"all"}},
-		"relabelled, both now":           {event: func(f *handlerCluster) { f.put(withRole("x", "worker")) }, want: pair(2), woken: both},
-		"relabelled, one now":            {event: func(f *handlerCluster) { f.put(withRole("w", "other")) }, want: pair(0), woken: both},
-		"relabelled, which says nothing": {event: func(f *handlerCluster) { f.put(testNode("w", labelled("role", "worker"), labelled("a", "b"))) }, want: pair(1)},
-		"a resync":                       {event: func(f *handlerCluster) { f.put(withRole("w", "worker")) }, want: pair(1)},
-		"replaced by a namesake":         {event: func(f *handlerCluster) { f.put(testNode("w", func(n *corev1.Node) { n.UID = "new" })) }, want: pair(0), woken: both},
-		"deleted":                        {event: func(f *handlerCluster) { f.drop("w") }, want: pair(0), woken: both},
-		"one deleted":                    {event: func(f *handlerCluster) { f.uncheck("workers") }, want: pair(0), woken: both},
-		"one deleted that shared none":   {event: func(f *handlerCluster) { f.uncheck("broken") }, want: pair(1), woken: []string{"broken"}},
-		"another selector":               {event: func(f *handlerCluster) { f.check("workers", byRole("none")) }, want: pair(0), woken: both},
-		"a selector for all":             {event: func(f *handlerCluster) { f.check("workers", metav1.LabelSelector{}) }, want: pair(2), woken: both},
-		"an invalid selector":            {event: func(f *handlerCluster) { f.check("all", broken) }, want: pair(0), woken: both},
-		"another spec":                   {event: func(f *handlerCluster) { f.check("workers", byRole("worker")) }, want: pair(1), woken: []string{"workers"}},
-		"another selector, same number":  {event: func(f *handlerCluster) { f.check("workers", byRole("other")) }, want: pair(1), woken: []string{"workers"}},
+		"nothing":                          {event: func(*handlerCluster) {}, want: pair(1)},
+		"a node more":                      {event: func(f *handlerCluster) { f.put(withRole("v", "worker")) }, want: pair(2), woken: both},
+		"of only one of them":              {event: func(f *handlerCluster) { f.put(withRole("y", "other")) }, want: pair(1), woken: []string{"all"}},
+		"relabelled, both now":             {event: func(f *handlerCluster) { f.put(withRole("x", "worker")) }, want: pair(2), woken: both},
+		"relabelled, one now":              {event: func(f *handlerCluster) { f.put(withRole("w", "other")) }, want: pair(0), woken: both},
+		"relabelled, which says nothing":   {event: func(f *handlerCluster) { f.put(testNode("w", labelled("role", "worker"), labelled("a", "b"))) }, want: pair(1)},
+		"a resync":                         {event: func(f *handlerCluster) { f.put(withRole("w", "worker")) }, want: pair(1)},
+		"replaced by another of that name": {event: func(f *handlerCluster) { f.put(testNode("w", func(n *corev1.Node) { n.UID = "new" })) }, want: pair(0), woken: both},
+		"deleted":                          {event: func(f *handlerCluster) { f.drop("w") }, want: pair(0), woken: both},
+		"one deleted":                      {event: func(f *handlerCluster) { f.uncheck("workers") }, want: pair(0), woken: both},
+		"one deleted that shared none":     {event: func(f *handlerCluster) { f.uncheck("broken") }, want: pair(1), woken: []string{"broken"}},
+		"another selector":                 {event: func(f *handlerCluster) { f.check("workers", byRole("none")) }, want: pair(0), woken: both},
+		"a selector for all":               {event: func(f *handlerCluster) { f.check("workers", metav1.LabelSelector{}) }, want: pair(2), woken: both},
+		"an invalid selector":              {event: func(f *handlerCluster) { f.check("all", broken) }, want: pair(0), woken: both},
+		"another spec":                     {event: func(f *handlerCluster) { f.check("workers", byRole("worker")) }, want: pair(1), woken: []string{"workers"}},
+		"another selector, same number":    {event: func(f *handlerCluster) { f.check("workers", byRole("other")) }, want: pair(1), woken: []string{"workers"}},
 		"created again": {event: func(f *handlerCluster) {
 			old := f.checks["workers"]
 			again := old.DeepCopy()

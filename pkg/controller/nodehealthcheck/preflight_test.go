@@ -58,18 +58,18 @@ func TestConfirm(t *testing.T) {
 		now    time.Time
 		want   v1alpha1.DecisionReason
 	}{
-		"7.3 it still is":                      {live: worker(), now: epoch.Add(time.Minute)},
-		"7.3 not yet":                          {live: worker(), now: epoch.Add(time.Minute - 1), want: v1alpha1.DecidedRecovering},
-		"7.3 it has recovered":                 {live: worker(conditions(testCondition("Ready", "True", epoch))), now: epoch.Add(time.Hour), want: v1alpha1.DecidedRecovering},
-		"7.2 it has just relapsed":             {live: worker(conditions(testCondition("Ready", "False", epoch.Add(time.Hour)))), now: epoch.Add(time.Hour), want: v1alpha1.DecidedRecovering},
-		"15.1 it was excluded":                 {live: worker(labelled(v1alpha1.LabelExclude, "true")), now: epoch.Add(time.Hour), want: v1alpha1.DecidedExcluded},
-		"15.2 an empty label does not exclude": {live: worker(labelled(v1alpha1.LabelExclude, "")), now: epoch.Add(time.Hour)},
-		"17.5 it is no longer selected":        {live: worker(labelled("role", "infra")), now: epoch.Add(time.Hour), want: v1alpha1.DecidedUnselected},
-		"12.2 it has joined the control plane": {live: worker(labelled("node-role.kubernetes.io/control-plane", "")), now: epoch.Add(time.Hour), want: v1alpha1.DecidedControlPlaneBusy},
-		"17.1 it is gone":                      {now: epoch.Add(time.Hour), want: v1alpha1.DecidedRecovering},
-		"P9 it was replaced by a namesake":     {live: worker(func(n *corev1.Node) { n.UID = "another" }), now: epoch.Add(time.Hour), want: v1alpha1.DecidedRecovering},
-		"P5 it cannot be read":                 {live: worker(), err: unreachable, now: epoch.Add(time.Hour)},
-		"16.1 the watch knows of a recovery":   {live: worker(), cached: worker(conditions(testCondition("Ready", "True", epoch))), now: epoch.Add(time.Hour), want: v1alpha1.DecidedRecovering},
+		"7.3 it still is":                            {live: worker(), now: epoch.Add(time.Minute)},
+		"7.3 not yet":                                {live: worker(), now: epoch.Add(time.Minute - 1), want: v1alpha1.DecidedRecovering},
+		"7.3 it has recovered":                       {live: worker(conditions(testCondition("Ready", "True", epoch))), now: epoch.Add(time.Hour), want: v1alpha1.DecidedRecovering},
+		"7.2 it has just relapsed":                   {live: worker(conditions(testCondition("Ready", "False", epoch.Add(time.Hour)))), now: epoch.Add(time.Hour), want: v1alpha1.DecidedRecovering},
+		"15.1 it was excluded":                       {live: worker(labelled(v1alpha1.LabelExclude, "true")), now: epoch.Add(time.Hour), want: v1alpha1.DecidedExcluded},
+		"15.2 an empty label does not exclude":       {live: worker(labelled(v1alpha1.LabelExclude, "")), now: epoch.Add(time.Hour)},
+		"17.5 it is no longer selected":              {live: worker(labelled("role", "infra")), now: epoch.Add(time.Hour), want: v1alpha1.DecidedUnselected},
+		"12.2 it has joined the control plane":       {live: worker(labelled("node-role.kubernetes.io/control-plane", "")), now: epoch.Add(time.Hour), want: v1alpha1.DecidedControlPlaneBusy},
+		"17.1 it is gone":                            {now: epoch.Add(time.Hour), want: v1alpha1.DecidedRecovering},
+		"P9 it was replaced by another of that name": {live: worker(func(n *corev1.Node) { n.UID = "another" }), now: epoch.Add(time.Hour), want: v1alpha1.DecidedRecovering},
+		"P5 it cannot be read":                       {live: worker(), err: unreachable, now: epoch.Add(time.Hour)},
+		"16.1 the watch knows of a recovery":         {live: worker(), cached: worker(conditions(testCondition("Ready", "True", epoch))), now: epoch.Add(time.Hour), want: v1alpha1.DecidedRecovering},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -55,7 +55,7 @@ func TestStates(t *testing.T) {
 	again := testCheck(func(nhc *v1alpha1.NodeHealthCheck) { nhc.UID = "of-the-next-life" })
 	next := all.of(again)
 	require.NotSame(t, first, next)
-	require.False(t, next.reported.Failed("1"), "P9: what was said of a namesake says nothing")
+	require.False(t, next.reported.Failed("1"), "P9: what was said of another of that name says nothing")
 	require.Empty(t, next.deletionRequested, "P9")
 	require.Empty(t, next.entries, "P9")
 	require.Same(t, next, all.of(again))

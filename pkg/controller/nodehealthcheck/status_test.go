@@ -140,7 +140,7 @@ func TestEntries(t *testing.T) {
 		"13.8 it is never changed":                           {before: listed(entryOf(a, entryTimedOut(epoch))), part: sick("n", own(testCR("n", "1", crMarked)), ended(now, a)), want: listed(entryOf(a, entryTimedOut(epoch)))},
 		"P8 18.2 rebuilt from the CR":                        {part: sick("n", own(testCR("n", "1", crMarked))), want: listed(entryOf(a, entryTimedOut(epoch.Add(5*time.Minute))))},
 		"P8 not from a mark that is no end of a step":        {before: listed(entryOf(a)), part: sick("n", own(testCR("n", "1", crMarked, crDeleting))), want: listed(entryOf(a))},
-		"P9 an entry of a namesake says nothing":             {before: listed(entryOf(b, entryTimedOut(epoch))), part: sick("n", own(a)), want: listed(entryOf(a))},
+		"P9 an entry of another of that name says nothing":   {before: listed(entryOf(b, entryTimedOut(epoch))), part: sick("n", own(a)), want: listed(entryOf(a))},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -337,11 +337,11 @@ func TestExecuteDelete(t *testing.T) {
 		err           error
 		deleted, gone bool
 	}{
-		"16.1 requested":                      {deleted: true},
-		"16.1 it was gone":                    {err: notFound, gone: true},
-		"P9 it was gone, and a namesake came": {err: conflict, gone: true},
-		"P5 it failed":                        {err: errServer},
-		"P5 it is forbidden":                  {err: apierrors.NewForbidden(crResource.GroupResource(), "n", nil)},
+		"16.1 requested":   {deleted: true},
+		"16.1 it was gone": {err: notFound, gone: true},
+		"P9 it was gone, and another of that name came": {err: conflict, gone: true},
+		"P5 it failed":       {err: errServer},
+		"P5 it is forbidden": {err: apierrors.NewForbidden(crResource.GroupResource(), "n", nil)},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

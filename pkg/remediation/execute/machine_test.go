@@ -108,18 +108,18 @@ func TestMachineRequestsFail(t *testing.T) {
 		want   remediation.Result
 		reason v1alpha1.DecisionReason
 	}{
-		"M10.2 it has changed since":          {plan: deleteMachine, verb: "delete", err: conflict, want: remediation.Deferred},
-		"M10.2 it is gone":                    {plan: deleteMachine, verb: "delete", err: notFound, want: remediation.Deferred},
-		"M20.3 the deletion is refused":       {plan: deleteMachine, verb: "delete", err: forbidden, want: remediation.Failed, reason: v1alpha1.DecidedDeleteFailed},
-		"P5 it may be deleted all the same":   {plan: deleteMachine, verb: "delete", err: errServer, want: remediation.Unknown, reason: v1alpha1.DecidedDeleteFailed},
-		"M11.1 it was replaced by a namesake": {plan: request, verb: "patch", err: conflict, want: remediation.Deferred},
-		"M11.1 it is gone":                    {plan: request, verb: "patch", err: notFound, want: remediation.Deferred},
-		"M20.3 the annotation is refused":     {plan: request, verb: "patch", err: forbidden, want: remediation.Failed, reason: v1alpha1.DecidedUpdateFailed},
-		"P5 it may have been asked for":       {plan: request, verb: "patch", err: errServer, want: remediation.Unknown, reason: v1alpha1.DecidedUpdateFailed},
-		"M11.2 the end: it is gone":           {plan: endRequest, verb: "patch", err: notFound},
-		"M11.2 the end: another one by now":   {plan: endRequest, verb: "patch", err: conflict},
-		"M11.2 the end: it is forbidden":      {plan: endRequest, verb: "patch", err: forbidden},
-		"M11.2 the end: nothing begins":       {plan: endRequest, verb: "patch", err: errServer},
+		"M10.2 it has changed since":                    {plan: deleteMachine, verb: "delete", err: conflict, want: remediation.Deferred},
+		"M10.2 it is gone":                              {plan: deleteMachine, verb: "delete", err: notFound, want: remediation.Deferred},
+		"M20.3 the deletion is refused":                 {plan: deleteMachine, verb: "delete", err: forbidden, want: remediation.Failed, reason: v1alpha1.DecidedDeleteFailed},
+		"P5 it may be deleted all the same":             {plan: deleteMachine, verb: "delete", err: errServer, want: remediation.Unknown, reason: v1alpha1.DecidedDeleteFailed},
+		"M11.1 it was replaced by another of that name": {plan: request, verb: "patch", err: conflict, want: remediation.Deferred},
+		"M11.1 it is gone":                              {plan: request, verb: "patch", err: notFound, want: remediation.Deferred},
+		"M20.3 the annotation is refused":               {plan: request, verb: "patch", err: forbidden, want: remediation.Failed, reason: v1alpha1.DecidedUpdateFailed},
+		"P5 it may have been asked for":                 {plan: request, verb: "patch", err: errServer, want: remediation.Unknown, reason: v1alpha1.DecidedUpdateFailed},
+		"M11.2 the end: it is gone":                     {plan: endRequest, verb: "patch", err: notFound},
+		"M11.2 the end: another one by now":             {plan: endRequest, verb: "patch", err: conflict},
+		"M11.2 the end: it is forbidden":                {plan: endRequest, verb: "patch", err: forbidden},
+		"M11.2 the end: nothing begins":                 {plan: endRequest, verb: "patch", err: errServer},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
