@@ -26,8 +26,11 @@ type Sightings struct {
 	lists func() int64
 
 	mu sync.Mutex
-	// concerned are the types of conditions that checks name, by the check.
-	concerned map[string]sets.Set[corev1.NodeConditionType]
+	// named are the types of conditions that checks name, by the check.
+	named map[string]sets.Set[corev1.NodeConditionType]
+	// concerned are all of them. revision counts how often they have changed.
+	concerned sets.Set[corev1.NodeConditionType]
+	revision  int
 	nodes     map[string]*node
 }
 
@@ -37,13 +40,15 @@ type node struct {
 	version string
 	// lists is how often Nodes had been listed when this version was recorded.
 	lists int64
-	seen  []health.Sighting
+	// seen is replaced, never changed: judgements share it. It has what this version shows of the types of this revision.
+	seen     []health.Sighting
+	revision int
 }
 
 // New returns sightings of no Node. Now is the clock of the controllers, and lists returns how often Nodes
 // were listed.
 func New(now func() time.Time, lists func() int64) *Sightings {
-	return &Sightings{now: now, lists: lists, concerned: map[string]sets.Set[corev1.NodeConditionType]{}, nodes: map[string]*node{}}
+	return &Sightings{now: now, lists: lists, named: map[string]sets.Set[corev1.NodeConditionType]{}, nodes: map[string]*node{}}
 }
 
 // Concern replaces the types of conditions that a check names; none if it is gone.
@@ -51,19 +56,18 @@ func (s *Sightings) Concern(check string, conditions []corev1.NodeConditionType)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(conditions) == 0 {
-		delete(s.concerned, check)
+		delete(s.named, check)
 	} else {
-		s.concerned[check] = sets.New(conditions...)
+		s.named[check] = sets.New(conditions...)
 	}
-}
-
-func (s *Sightings) concerns(condition corev1.NodeConditionType) bool {
-	for _, conditions := range s.concerned {
-		if conditions.Has(condition) {
-			return true
-		}
+	concerned := sets.New[corev1.NodeConditionType]()
+	for _, named := range s.named {
+		concerned = concerned.Union(named)
 	}
-	return false
+	if !concerned.Equal(s.concerned) {
+		s.concerned = concerned
+		s.revision++
+	}
 }
 
 // Observe records a version of a Node, and the one before, which is nil for a Node that was created.
@@ -84,27 +88,37 @@ func (s *Sightings) Observe(old, current *corev1.Node) {
 	if old != nil && old.UID == current.UID {
 		s.begin(known, old, now) // With conditions that no check has named until now.
 	}
-	// Conditions that no check names any more are not followed. They must not look as if the handler
-	// were behind.
-	known.seen = slices.DeleteFunc(known.seen, func(seen health.Sighting) bool { return !s.concerns(seen.Type) })
+	s.dropOthers(known)
 	for i := range current.Status.Conditions {
-		if condition := &current.Status.Conditions[i]; s.concerns(condition.Type) {
+		if condition := &current.Status.Conditions[i]; s.concerned.Has(condition.Type) {
 			known.see(condition, complete, now)
 		}
 	}
-	known.version, known.lists = current.ResourceVersion, lists
+	known.version, known.lists, known.revision = current.ResourceVersion, lists, s.revision
+}
+
+// dropOthers drops conditions that no check names any more. They are not followed, and must not look as if the
+// handler were behind.
+func (s *Sightings) dropOthers(known *node) {
+	if known.revision != s.revision {
+		known.seen = slices.DeleteFunc(slices.Clone(known.seen), func(seen health.Sighting) bool { return !s.concerned.Has(seen.Type) })
+	}
 }
 
 func (n *node) see(condition *corev1.NodeCondition, complete bool, now time.Time) {
-	if i := slices.IndexFunc(n.seen, func(seen health.Sighting) bool { return seen.Type == condition.Type }); i >= 0 {
-		n.seen[i] = n.seen[i].Next(condition, complete, now)
+	i := slices.IndexFunc(n.seen, func(seen health.Sighting) bool { return seen.Type == condition.Type })
+	if i < 0 {
+		n.seen = append(slices.Clip(n.seen), (*health.Sighting)(nil).Next(condition, complete, now))
 		return
 	}
-	n.seen = append(n.seen, (*health.Sighting)(nil).Next(condition, complete, now))
+	if next := n.seen[i].Next(condition, complete, now); next != n.seen[i] { // Most versions change nothing here.
+		n.seen = slices.Clone(n.seen)
+		n.seen[i] = next
+	}
 }
 
 // Of returns the sightings for the judgement of this version of a Node. A condition that a check names and
-// that is not known yet begins here.
+// that is not known yet begins here. The result is shared.
 func (s *Sightings) Of(current *corev1.Node) []health.Sighting {
 	if current == nil {
 		return nil
@@ -115,15 +129,20 @@ func (s *Sightings) Of(current *corev1.Node) []health.Sighting {
 	if known == nil || known.uid != current.UID {
 		return nil // Its event will come.
 	}
-	s.begin(known, current, s.now())
-	return slices.Clone(known.seen)
+	if recorded := known.version == current.ResourceVersion; !recorded || known.revision != s.revision { // Thousands of Nodes are judged at once.
+		s.dropOthers(known)
+		if s.begin(known, current, s.now()); recorded {
+			known.revision = s.revision
+		}
+	}
+	return known.seen
 }
 
 // begin records the conditions that are not known yet.
 func (s *Sightings) begin(known *node, current *corev1.Node, now time.Time) {
 	for i := range current.Status.Conditions {
 		condition := &current.Status.Conditions[i]
-		if s.concerns(condition.Type) && !slices.ContainsFunc(known.seen, func(seen health.Sighting) bool { return seen.Type == condition.Type }) {
+		if s.concerned.Has(condition.Type) && !slices.ContainsFunc(known.seen, func(seen health.Sighting) bool { return seen.Type == condition.Type }) {
 			known.see(condition, false, now)
 		}
 	}

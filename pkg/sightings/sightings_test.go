@@ -80,6 +80,7 @@ func TestSightings(t *testing.T) {
 		p.Observe(nil, version(1, no, 0))
 		require.Len(t, p.Of(version(1, no, 0)), 2)
 		p.Concern("other", nil)
+		require.Len(t, p.Of(version(1, no, 0)), 1)
 		p.Observe(version(1, no, 0), version(2, yes, 10))
 		evidence := health.EvidenceOf(version(2, yes, 10), p.Of(version(2, yes, 10)))
 		require.True(t, evidence.UpToDate(), "a sync would wait for ever (seed 880195)")
