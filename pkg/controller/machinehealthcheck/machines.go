@@ -357,13 +357,3 @@ func (c *Controller) ofThisCluster(machine *machinehealth.Machine) bool {
 	nodes, err := c.nodes.IndexKeys(nodesByCluster, machine.Namespace+"/"+machine.Cluster)
 	return err == nil && machine.Cluster != "" && len(nodes) > 0
 }
-
-// node returns a Node as the cache has it, nil if there is none.
-func (c *Controller) node(name string) *corev1.Node {
-	return watches.Cached[*corev1.Node](c.nodes, name)
-}
-
-// isControlPlane reports whether a Node has a control plane label (spec 12.1).
-func isControlPlane(node *corev1.Node) bool {
-	return node != nil && remediation.IsControlPlane(node.Labels)
-}
