@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/json"
@@ -44,11 +46,19 @@ func FuzzParseMachine(f *testing.F) {
 		require.Equal(t, got, got.DeepCopyObject())
 		for _, p := range []*Policy{policy(), policy(annotates), policy(byTemplate)} {
 			for _, state := range []NodeState{NodeUnknown, NodeExists, NodeMissing} {
-				target := Target{Machine: got, Obstacles: ObstaclesOf(got)}
-				target.Verdict = p.Criteria.Judge(got, state, health.Evidence{}, target.Remediated(), epoch)
-				require.False(t, got.Deleting() && target.Verdict.State != Deleting)
-				plan := planFor(p, target, epoch)
-				require.False(t, plan.Begins() && target.Verdict.State != Unhealthy)
+				in := &Input{
+					Observed: []Observed{{Machine: got, NodeState: state}},
+					Seen:     func(*corev1.Node) []health.Sighting { return nil }, Lease: func(string) *coordinationv1.Lease { return nil },
+				}
+				targets := p.Evaluate(in, epoch)
+				if len(targets) == 0 {
+					require.False(t, got.Deleting() || got.Failed())
+					continue
+				}
+				state := targets[0].Verdict.State
+				require.False(t, got.Deleting() && state != Deleting)
+				plan := planFor(p, targets[0], epoch)
+				require.False(t, plan.Begins() && state != Unhealthy)
 				require.False(t, plan.Begins() && plan.Type == v1beta1.RemediationMachineDeletion && got.Owner() == nil, "M10.1: without an owner, no controller would replace it")
 			}
 		}

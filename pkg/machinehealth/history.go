@@ -30,8 +30,8 @@ type History struct {
 	// Results are those of the sync. Entries are its decisions.
 	Results []Result
 	Entries Entries
-	// Machines are all Machines in the namespace, by name.
-	Machines map[string]*Machine
+	// Machines are all Machines of the API in the namespace.
+	Machines Machines
 	// Known reports whether a Machine existed at the last sync of this process. A Machine that existed before
 	// is no replacement, although times with whole seconds may not tell. First means that there was no such
 	// sync.
@@ -151,7 +151,7 @@ func (h *History) observe(entry *v1beta1.Remediation, result Result, observed bo
 		if h.start(entry, result); entry.Started == nil {
 			announce(entry, result.Plan)
 		}
-	case entry.RemediationType == v1beta1.RemediationMachineDeletion && h.Machines[entry.Machine] == nil && h.Requested(entry.Machine):
+	case entry.RemediationType == v1beta1.RemediationMachineDeletion && h.Machines.Named(entry.Machine) == nil && h.Requested(entry.Machine):
 		// Another process announced the deletion and could not report it.
 		entry.Started = entry.Detected.DeepCopy()
 	}
@@ -163,7 +163,7 @@ func (h *History) observe(entry *v1beta1.Remediation, result Result, observed bo
 	case entry.RemediationType == v1beta1.RemediationMachineDeletion:
 	case observed && result.Begun() && result.Plan.Type == v1beta1.RemediationMachineDeletion:
 		entry.Closed = new(whole(h.Now)) // It has failed meanwhile, and is deleted: that is another remediation.
-	case !observed && h.Machines[entry.Machine] == nil:
+	case !observed && h.Machines.Named(entry.Machine) == nil:
 		entry.Closed = new(whole(h.Now)) // The Machine is gone: something else has replaced it.
 	case observed && result.Plan.Target.Verdict.State == Healthy:
 		entry.Finished = new(whole(h.Now))
@@ -241,7 +241,7 @@ func (h *History) fence(entry *v1beta1.Remediation, result Result, observed bool
 
 // fenceDeleted notes that a Machine that was deleted is gone.
 func (h *History) fenceDeleted(entry *v1beta1.Remediation) {
-	if entry.Fenced == nil && entry.RemediationType == v1beta1.RemediationMachineDeletion && h.Machines[entry.Machine] == nil {
+	if entry.Fenced == nil && entry.RemediationType == v1beta1.RemediationMachineDeletion && h.Machines.Named(entry.Machine) == nil {
 		entry.Fenced = new(whole(h.Now))
 	}
 }
@@ -272,7 +272,7 @@ func (h *History) pairReplacements(entries []v1beta1.Remediation) {
 			continue
 		}
 		switch {
-		case h.Machines[entry.Replacement] == nil, deleted[entry.Replacement]:
+		case h.Machines.Named(entry.Replacement) == nil, deleted[entry.Replacement]:
 			entry.Closed = new(whole(h.Now))
 		case h.Healthy(entry.Replacement):
 			entry.Finished = new(whole(h.Now))
@@ -339,7 +339,7 @@ func (h *History) remembered(entries []v1beta1.Remediation) []v1beta1.Remediatio
 	}
 	listed := min(len(closed), v1beta1.MaxClosedRemediations)
 	for _, entry := range closed[listed:] {
-		if h.Machines[entry.Machine] != nil && entry.RemediationType == v1beta1.RemediationMachineDeletion {
+		if h.Machines.Named(entry.Machine) != nil && entry.RemediationType == v1beta1.RemediationMachineDeletion {
 			closed[listed] = entry
 			listed++
 		}

@@ -5,7 +5,9 @@ package machinehealth
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -39,7 +41,7 @@ func newLedger(changes ...func(*Policy)) *ledger {
 func (l *ledger) sync(results ...Result) []v1beta1.Remediation {
 	l.entries = l.policy.NewEntries(results, l.entries, l.now)
 	h := History{
-		Before: l.history, Results: results, Entries: l.entries, Machines: l.machines, Now: l.now,
+		Before: l.history, Results: results, Entries: l.entries, Machines: NewMachines(slices.Collect(maps.Values(l.machines))), Now: l.now,
 		Known: func(name string) bool { return l.known[name] }, First: l.known == nil, Requested: func(name string) bool { return l.known == nil || l.unsure[name] }, Healthy: func(name string) bool { return l.healthy[name] }, NodeExists: func(name string) bool { return !l.noNode[name] },
 	}
 	l.history, l.recheck = h.Update()

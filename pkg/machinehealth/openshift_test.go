@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -134,20 +135,21 @@ func findOurs(simple *simpleCheck, machines []simpleMachine) findings {
 		byTemplate(p)
 		p.Criteria.Strategy = strategy
 	}
-	var targets []Target
-	var verdicts []Verdict
-	withheld := map[string]bool{}
+	in := &Input{Seen: func(*corev1.Node) []health.Sighting { return nil }, Lease: func(string) *coordinationv1.Lease { return nil }}
+	byName := map[string]*simpleMachine{}
 	for i := range machines {
-		target := targetOf(&machines[i], &criteria, now)
-		targets, verdicts = append(targets, target), append(verdicts, target.Verdict)
-		withheld[target.Machine.Name] = machines[i].withheld
+		in.Observed = append(in.Observed, machines[i].observed(now))
+		byName[machines[i].name] = &machines[i]
 	}
-	p.Summary = Summarize(criteria.MaxUnhealthy, verdicts, 0, now)
+	targets := p.Evaluate(in, now)
+	for i := range targets {
+		byName[targets[i].Machine.Name].hinder(&targets[i], now)
+	}
 	f := findings{expected: p.Summary.Expected, healthy: p.Summary.Healthy, allowed: p.Summary.Allowed()}
 	plans := NewPlans(p, targets, now)
 	for i := range plans {
 		plan := &plans[i]
-		if plan.Begins() && withheld[plan.Target.Machine.Name] {
+		if plan.Begins() && byName[plan.Target.Machine.Name].withheld {
 			p.Withhold(plan, &remediation.Withholding{Reason: v1alpha1.DecidedControlPlaneBusy}, now)
 		}
 		for _, action := range plan.Actions {
@@ -165,8 +167,8 @@ func findOurs(simple *simpleCheck, machines []simpleMachine) findings {
 	return f
 }
 
-// targetOf makes a target of a Machine, as a sync would.
-func targetOf(m *simpleMachine, criteria *Criteria, now time.Time) Target {
+// observed returns the Machine as a sync reads it.
+func (m *simpleMachine) observed(now time.Time) Observed {
 	at := func(age time.Duration) string { return now.Add(-age).Format(time.RFC3339) }
 	object := &unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"creationTimestamp": at(m.created)}, "status": map[string]any{"phase": "Running"}}}
 	object.SetAPIVersion("machine.openshift.io/v1beta1")
@@ -197,25 +199,32 @@ func targetOf(m *simpleMachine, criteria *Criteria, now time.Time) Target {
 	if m.named {
 		status["nodeRef"] = map[string]any{"name": m.name + "-node"}
 	}
-	t := Target{Machine: ParseMachine(object)}
-	t.Obstacles = ObstaclesOf(t.Machine)
+	o := Observed{Machine: ParseMachine(object)}
+	switch {
+	case m.named && m.cached:
+		o.NodeState = NodeExists
+		o.Node = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: m.name + "-node", UID: types.UID(m.name + "-node-uid")}}
+		for _, c := range m.conditions {
+			o.Node.Status.Conditions = append(o.Node.Status.Conditions, corev1.NodeCondition{
+				Type: corev1.NodeConditionType(c.kind), Status: corev1.ConditionStatus(c.status), LastTransitionTime: metav1.NewTime(now.Add(-c.age)),
+			})
+		}
+	case m.named && !m.exists:
+		o.NodeState = NodeMissing
+	}
+	if m.remediated {
+		o.Own = append(o.Own, cr(m.name))
+	}
+	return o
+}
+
+// hinder adds what keeps the Machine from being remediated.
+func (m *simpleMachine) hinder(t *Target, now time.Time) {
 	if m.ambiguous {
 		t.Obstacles.AmbiguousNode = "machines/other"
 	}
 	if m.other {
 		t.Obstacles.OtherCheck = "machines/other"
-	}
-	node, conditions := NodeUnknown, []corev1.NodeCondition(nil)
-	switch {
-	case m.named && m.cached:
-		node, t.NodeUID = NodeExists, types.UID(m.name+"-node-uid")
-		for _, c := range m.conditions {
-			conditions = append(conditions, corev1.NodeCondition{
-				Type: corev1.NodeConditionType(c.kind), Status: corev1.ConditionStatus(c.status), LastTransitionTime: metav1.NewTime(now.Add(-c.age)),
-			})
-		}
-	case m.named && !m.exists:
-		node = NodeMissing
 	}
 	if m.leased {
 		t.Lease = nodeLease("another", now, 600)
@@ -223,9 +232,4 @@ func targetOf(m *simpleMachine, criteria *Criteria, now time.Time) Target {
 	if m.rounds {
 		t.Rounds = roundsLease(30, now.Add(-m.created-time.Minute))
 	}
-	if m.remediated {
-		t.Own = append(t.Own, cr(m.name))
-	}
-	t.Verdict = criteria.Judge(t.Machine, node, health.Evidence{Conditions: conditions}, t.Remediated(), now)
-	return t
 }

@@ -24,13 +24,13 @@ func BenchmarkSync(b *testing.B) {
 	criteria := NewCriteria(benchmarkChecks(1)[0])
 	for name, owners := range map[string]int{"one owner": 1, "owners": 5000} {
 		var targets []Target
-		machines := map[string]*Machine{}
+		var machines Machines
 		for i := range 5000 {
 			m := machine(fmt.Sprint("m-", i), ownedBy(types.UID(fmt.Sprint("set-", i%owners))))
 			if i == 17 {
 				failedPhase(m)
 			}
-			machines[m.Name] = m
+			machines = append(machines, m)
 			targets = append(targets, Target{Machine: m, NodeUID: types.UID(m.Node)})
 		}
 		p := policy(func(p *Policy) { p.Criteria = &criteria })
@@ -64,7 +64,7 @@ func BenchmarkSync(b *testing.B) {
 		})
 		run("history", func() {
 			h := History{
-				Results: results, Entries: entries, Machines: machines, Now: now,
+				Results: results, Entries: entries, Machines: NewMachines(machines), Now: now,
 				Known: func(string) bool { return true }, Healthy: func(string) bool { return true }, NodeExists: func(string) bool { return true },
 			}
 			h.Update()

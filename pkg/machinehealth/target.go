@@ -26,10 +26,12 @@ type Target struct {
 	// NodeUID is the uid of its Node, empty if there is none.
 	NodeUID types.UID
 	Verdict Verdict
+	// UnhealthySince is when the target became unhealthy, or was first seen to be.
+	UnhealthySince time.Time
 	// ControlPlane reports whether the Machine, or its Node, belongs to the control plane.
 	ControlPlane bool
 	// Begun is when the running remediation of the target by the MachineHealthCheck began, zero if there is none, or
-	// if that is not known (see [Target.BegunAt]).
+	// if that is not known (see begunAt).
 	Begun time.Time
 	// Obstacles are the obstacles of the Machine and its Node.
 	Obstacles Obstacles
@@ -75,21 +77,13 @@ type Obstacles struct {
 	UnreadCheck string
 }
 
-// ObstaclesOf returns the obstacles that the Machine alone shows.
-func ObstaclesOf(machine *Machine) Obstacles {
-	return Obstacles{
-		MachinePaused: machine.Has(v1beta1.AnnotationPaused) || machine.Unmanaged,
-		Excluded:      machine.Has(v1beta1.AnnotationSkipRemediation),
-	}
-}
-
 // maxUpdate is how long an update of the machine configuration of a Node holds its Machine. MachineHealthChecks have
 // to remediate a Node that does not come back from that reboot (spec M9.1).
 const maxUpdate = 30 * time.Minute
 
-// UpdateEnds returns until when an update of the machine configuration of a Node holds its Machine, which has been
+// updateEnds returns until when an update of the machine configuration of a Node holds its Machine, which has been
 // unhealthy since this instant. It is zero if the annotations of the Node show no update, or if it is over.
-func UpdateEnds(annotations map[string]string, unhealthySince, now time.Time) time.Time {
+func updateEnds(annotations map[string]string, unhealthySince, now time.Time) time.Time {
 	end := unhealthySince.Add(maxUpdate)
 	if !remediation.Reconfiguring(annotations) || !now.Before(end) {
 		return time.Time{}
@@ -105,16 +99,20 @@ func (t *Target) externallyRemediated() bool {
 
 // Remediated reports whether a remediation of the Machine is under way that is no deletion. It
 // turns the state Healthy into UnderRemediation.
-func (t *Target) Remediated() bool { return t.externallyRemediated() || len(t.Own) > 0 }
+func (t *Target) Remediated() bool { return remediated(t.Machine, t.Own) }
+
+func remediated(machine *Machine, own []*object.CR) bool {
+	return machine.Has(v1beta1.AnnotationExternalRemediation) || len(own) > 0
+}
 
 // maxRemediation is how long a remediation may take until it counts as overdue (spec M12.6).
 const maxRemediation = 30 * time.Minute
 
-// BegunAt returns when the remediation of the target began: the deletion of the Machine, the remediation object or its
+// begunAt returns when the remediation of the target began: the deletion of the Machine, the remediation object or its
 // deletion, or the annotation that asks another controller. The times come from the API server, except that of the
 // annotation: it counts from when status first reported it. entry is what status says, nil if nothing. deleted means
 // that the MachineHealthCheck has requested the deletion.
-func (t *Target) BegunAt(entry *v1beta1.UnhealthyMachine, deleted bool) time.Time {
+func (t *Target) begunAt(entry *v1beta1.UnhealthyMachine, deleted bool) time.Time {
 	switch {
 	case t.Verdict.State == Deleting && deleted:
 		return t.Machine.DeletionTimestamp.Time

@@ -36,7 +36,7 @@ func TestUpdateEnds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			require.Equal(t, tc.want, UpdateEnds(tc.annotations, epoch, tc.now))
+			require.Equal(t, tc.want, updateEnds(tc.annotations, epoch, tc.now))
 		})
 	}
 }
@@ -68,7 +68,7 @@ func TestBegunAt(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			require.Equal(t, tc.want, tc.target.BegunAt(tc.entry, tc.deleted))
+			require.Equal(t, tc.want, tc.target.begunAt(tc.entry, tc.deleted))
 		})
 	}
 }

@@ -28,18 +28,25 @@ type Summary struct {
 
 // Summarize counts verdicts. A limit that cannot be understood lets nothing begin.
 func Summarize(maxUnhealthy intstr.IntOrString, verdicts []Verdict, ignored int, now time.Time) Summary {
-	s := Summary{Expected: len(verdicts), Ignored: ignored, MaxUnhealthy: maxUnhealthy}
+	s := Summary{Ignored: ignored, MaxUnhealthy: maxUnhealthy}
 	for i := range verdicts {
-		if verdicts[i].State == Healthy {
-			s.Healthy++
-		}
-		if deadline := verdicts[i].Deadline; deadline.After(now) {
-			s.Recheck = health.Earliest(s.Recheck, deadline)
-		}
+		s.add(&verdicts[i], now)
 	}
-	s.Limit, _ = allowedUnhealthy(maxUnhealthy, s.Expected)
+	s.setLimit()
 	return s
 }
+
+func (s *Summary) add(verdict *Verdict, now time.Time) {
+	s.Expected++
+	if verdict.State == Healthy {
+		s.Healthy++
+	}
+	if verdict.Deadline.After(now) {
+		s.Recheck = health.Earliest(s.Recheck, verdict.Deadline)
+	}
+}
+
+func (s *Summary) setLimit() { s.Limit, _ = allowedUnhealthy(s.MaxUnhealthy, s.Expected) }
 
 // Unhealthy returns the number of targets that are not healthy.
 func (s *Summary) Unhealthy() int { return s.Expected - s.Healthy }

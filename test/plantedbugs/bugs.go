@@ -216,7 +216,7 @@ var bugs = []bug{
 	},
 	{
 		name: "the cache alone says that a node has recovered", rule: "16.7", file: inPlan + "plan.go",
-		old: "	if slices.ContainsFunc(crs, func(cr *object.CR) bool { return !p.Node.deleting(cr) }) {\n		p.do(Confirm{})\n	}\n", new: "",
+		old: "return !p.Node.deleting(cr) }) {\n		p.do(Confirm{})\n", new: "return false }) {\n		p.do(Confirm{})\n",
 	},
 	{
 		name: "a CR is deleted even if another has its name by now", rule: "16.1", file: inPlan + "execute/executor.go",

@@ -108,7 +108,7 @@ var machineBugs = []bug{
 		old: "		if other.Name != check.Name && c.hasUnread(other) {\n", new: "		if other.Name != check.Name && false {\n",
 	},
 	{
-		name: "leases are released while remediation objects cannot be read", rule: "M10.3", file: inMachineController + "snapshot.go", unit: "test/simulation", run: "TestOwnRemediationsUnread",
+		name: "leases are released while remediation objects cannot be read", rule: "M10.3", file: inMachineController + "leases.go", unit: "test/simulation", run: "TestOwnRemediationsUnread",
 		old: "	if s.incomplete {\n		return\n	}\n	named :=", new: "	named :=",
 	},
 	{
@@ -132,7 +132,7 @@ var machineBugs = []bug{
 		old: "errors.Is(err, watches.ErrPending) {\n				return err\n", new: "errors.Is(err, watches.ErrPending) {\n				continue\n",
 	},
 	{
-		name: "a lease is released before the Machine is gone", rule: "M10.3", file: inMachineController + "targets.go",
+		name: "a lease is released before the Machine is gone", rule: "M10.3", file: inMachineController + "snapshot.go",
 		old: " && !c.holdsFor(s.policy.Owner.LeaseHolder(), machine) {\n", new: " {\n",
 	},
 	{
@@ -157,7 +157,7 @@ var machineBugs = []bug{
 	},
 	{
 		name: "a control plane Machine is deleted though its Node is Ready again", rule: "M13.2", file: inMachineController + "act.go", unit: "test/simulation", run: "TestMachineReadyUnseen",
-		old: "node != nil && !c.nodeHealthChecks.QuorumWithout(node)", new: "node != nil && false",
+		old: "observed.Node != nil && !c.nodeHealthChecks.QuorumWithout(observed.Node)", new: "observed.Node != nil && false",
 	},
 	{
 		name: "a MachineHealthCheck ends what another controller has begun for a Machine that it does not select", rule: "M12.4", file: inMachines + "adopter.go", unit: "pkg/machinehealth", run: "TestAdopter",

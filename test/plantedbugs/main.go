@@ -64,13 +64,14 @@ func run(ctx context.Context, o options) (err error) {
 		}
 		p := &plant{bug: &bug, root: root, dir: dir}
 		caught, err := p.try(ctx, o)
-		if err != nil {
+		notBuilt := (*commandError)(nil) // The others are planted all the same.
+		switch planted++; {
+		case errors.As(err, &notBuilt):
+			survivors, caught = append(survivors, bug.name), "DOES NOT BUILD: "+notBuilt.output
+		case err != nil:
 			return fmt.Errorf("planting %q: %w", bug.name, err)
-		}
-		planted++
-		if caught == "" {
-			survivors = append(survivors, bug.name)
-			caught = "SURVIVED"
+		case caught == "":
+			survivors, caught = append(survivors, bug.name), "SURVIVED"
 		}
 		fmt.Printf("%-6s %-70s %s\n", bug.rule, bug.name, caught)
 	}

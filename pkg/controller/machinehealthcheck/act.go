@@ -6,12 +6,10 @@ package machinehealthcheck
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"sync"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -22,7 +20,6 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/batch"
-	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/machinehealth"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/execute"
@@ -155,37 +152,40 @@ func (c *Controller) confirm(ctx context.Context, s *snapshot, plan *machineheal
 	if err != nil {
 		return execute.Confirmation{}, fmt.Errorf("locating Machines: %w", err)
 	}
-	live, err := c.Dynamic.Resource(mapping.Resource).Namespace(planned.Namespace).Get(ctx, planned.Name, metav1.GetOptions{})
+	observed, err := c.readLive(ctx, mapping.Resource, planned)
 	if apierrors.IsNotFound(err) {
 		return execute.Confirmation{Refusal: v1alpha1.DecidedRecovering, Relapsed: !plan.Begins()}, nil
 	}
 	if err != nil {
-		return execute.Confirmation{}, fmt.Errorf("reading Machine: %w", err)
-	}
-	machine := machinehealth.ParseMachine(live)
-	node, state, err := c.liveNode(ctx, machine)
-	if err != nil {
 		return execute.Confirmation{}, err
 	}
-	target := machinehealth.Target{
-		Machine: machine, Unselected: !s.policy.Criteria.Selects(machine), ControlPlane: machine.ControlPlane() || isControlPlane(node),
-		Obstacles: machinehealth.ObstaclesOf(machine),
-		Verdict:   s.policy.Criteria.Judge(machine, state, c.evidenceOf(node), false, c.Clock.Now()),
-	}
-	if node != nil {
-		target.NodeUID, target.Obstacles.Excluded = node.UID, target.Obstacles.Excluded || excluded(node)
-		if !s.policy.Criteria.OnlyTermination() {
-			target.Obstacles.UpdateEnds = machinehealth.UpdateEnds(node.Annotations, s.unhealthySince(plan.Target, c.Clock.Now()), c.Clock.Now())
-		}
-	}
+	observed.Unselected = !s.policy.Criteria.Selects(observed.Machine)
+	live := s.policy.Criteria.Live(plan.Target, observed, c.Sightings.Of(observed.Node), c.Clock.Now())
 	if !plan.Begins() {
-		return execute.Confirmation{Relapsed: plan.ConfirmRecovery(&target)}, nil
+		return execute.Confirmation{Relapsed: plan.ConfirmRecovery(live)}, nil
 	}
-	refusal := plan.Confirm(&target)
-	if refusal == "" && target.ControlPlane && node != nil && !c.nodeHealthChecks.QuorumWithout(node) {
+	refusal := plan.Confirm(live)
+	if refusal == "" && live.ControlPlane && observed.Node != nil && !c.nodeHealthChecks.QuorumWithout(observed.Node) {
 		refusal = v1alpha1.DecidedEtcdQuorum // The cache showed it as not Ready.
 	}
-	return execute.Confirmation{Refusal: refusal, MachineVersion: machine.ResourceVersion}, nil
+	return execute.Confirmation{Refusal: refusal, MachineVersion: live.Machine.ResourceVersion}, nil
+}
+
+// readLive reads a Machine and, at the same time, the Node that it named when the plan was made.
+func (c *Controller) readLive(ctx context.Context, machines schema.GroupVersionResource, planned *machinehealth.Machine) (*machinehealth.Observed, error) {
+	observed := &machinehealth.Observed{}
+	var wg sync.WaitGroup
+	var nodeErr error
+	wg.Go(func() { observed.Node, observed.NodeState, nodeErr = c.liveNode(ctx, planned.Node) })
+	live, err := c.Dynamic.Resource(machines).Namespace(planned.Namespace).Get(ctx, planned.Name, metav1.GetOptions{})
+	wg.Wait()
+	if err != nil {
+		return nil, fmt.Errorf("reading Machine: %w", err)
+	}
+	if observed.Machine = machinehealth.ParseMachine(live); observed.Machine.Node != planned.Node {
+		observed.Node, observed.NodeState, nodeErr = c.liveNode(ctx, observed.Machine.Node)
+	}
+	return observed, nodeErr
 }
 
 // exists reports whether a Machine that counts as gone still exists. An API that is not served has
@@ -205,12 +205,12 @@ func (c *Controller) exists(ctx context.Context, api string, gone *machinehealth
 	return err == nil, err
 }
 
-// liveNode reads the Node of a Machine live.
-func (c *Controller) liveNode(ctx context.Context, machine *machinehealth.Machine) (*corev1.Node, machinehealth.NodeState, error) {
-	if machine.Node == "" {
+// liveNode reads a Node live; none has no name.
+func (c *Controller) liveNode(ctx context.Context, name string) (*corev1.Node, machinehealth.NodeState, error) {
+	if name == "" {
 		return nil, machinehealth.NodeUnknown, nil
 	}
-	node, err := c.Kube.CoreV1().Nodes().Get(ctx, machine.Node, metav1.GetOptions{})
+	node, err := c.Kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, machinehealth.NodeMissing, nil
 	}
@@ -218,33 +218,6 @@ func (c *Controller) liveNode(ctx context.Context, machine *machinehealth.Machin
 		return nil, machinehealth.NodeUnknown, fmt.Errorf("reading Node: %w", err)
 	}
 	return node, machinehealth.NodeExists, nil
-}
-
-// releaseHeld releases the leases of Nodes that no target names, and deletes the back-off leases of
-// owners that begin anew. After a failure, the next sync tries again. Nothing waits for it.
-func (c *Controller) releaseHeld(ctx context.Context, s *snapshot) {
-	due, err := c.endLeases(ctx, s.heldLeases)
-	s.recheck = health.Earliest(s.recheck, due)
-	if !s.policy.DryRun {
-		err = errors.Join(err, c.deleteLeases(ctx, s.finishedRounds))
-	}
-	if err != nil {
-		klog.FromContext(ctx).Error(err, "Releasing leases failed, retrying")
-		s.recheck = c.Clock.Now().Add(releaseRetry)
-	}
-}
-
-// deleteLeases deletes leases, each bound to the version that was seen.
-func (c *Controller) deleteLeases(ctx context.Context, leases []*coordinationv1.Lease) error {
-	var errs []error
-	for _, lease := range leases {
-		preconditions := &metav1.Preconditions{UID: &lease.UID, ResourceVersion: &lease.ResourceVersion}
-		err := c.Kube.CoordinationV1().Leases(c.LeaseNamespace).Delete(ctx, lease.Name, metav1.DeleteOptions{Preconditions: preconditions})
-		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-			errs = append(errs, err)
-		}
-	}
-	return errors.Join(errs...)
 }
 
 // rememberOutcomes keeps what the next sync must know of the outcomes.

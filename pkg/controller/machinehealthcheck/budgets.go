@@ -10,7 +10,6 @@ import (
 	"slices"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -36,7 +35,7 @@ func (c *Controller) askBudgets(s *snapshot, plans []machinehealth.Plan, now tim
 	var candidates []budget.Candidate
 	for i := range plans {
 		if plan := &plans[i]; plan.Candidate && plan.Withheld == nil {
-			candidates = append(candidates, budget.Candidate{Node: slotName(plan.Target.Machine), Since: s.unhealthySince(plan.Target, now), Begins: plan.Begins()})
+			candidates = append(candidates, budget.Candidate{Node: slotName(plan.Target.Machine), Since: plan.Target.UnhealthySince, Begins: plan.Begins()})
 		}
 	}
 	refusals, revision := c.Budgets.Admit(askerOf(keyOf(s.check)), candidates)
@@ -68,17 +67,6 @@ func (c *Controller) noteVerdicts(s *snapshot) {
 		c.Budgets.NodeChanged(name)
 	}
 	s.state.notHealthy = now
-}
-
-// unhealthySince returns when a target became unhealthy, or was first seen to be.
-func (s *snapshot) unhealthySince(t *machinehealth.Target, now time.Time) time.Time {
-	if !t.Verdict.Deadline.IsZero() {
-		return t.Verdict.Deadline
-	}
-	if entry := s.state.entries[t.Machine.Name]; entry != nil && entry.Detected != nil {
-		return entry.Detected.Time
-	}
-	return now
 }
 
 // endReservations tells the budgets the outcomes of the admitted targets.
@@ -131,9 +119,8 @@ func (c *Controller) Observe(name string) budget.Observation {
 			remediating(cr.CreationTimestamp.Time)
 		}
 	}
-	node := c.node(name)
 	for _, machine := range c.machinesOf(name) {
-		observed.Unhealthy = observed.Unhealthy || c.judgedUnhealthy(machine, node)
+		observed.Unhealthy = observed.Unhealthy || c.judgedUnhealthy(machine)
 		for _, cr := range c.cachedCRs(machine.Namespace, machine.Name) {
 			if len(ownersOf(cr)) > 0 || c.adopterOf(cr, machine) != "" {
 				remediating(cr.CreationTimestamp.Time)
@@ -177,11 +164,11 @@ func (c *Controller) Remediating() []string {
 }
 
 // judgedUnhealthy reports whether a MachineHealthCheck judges a Machine unhealthy or soon unhealthy.
-func (c *Controller) judgedUnhealthy(machine *machinehealth.Machine, node *corev1.Node) bool {
+func (c *Controller) judgedUnhealthy(machine *machinehealth.Machine) bool {
 	checks, _ := c.checks.MachineHealthChecks(machine.Namespace).List(labels.Everything()) // A cache in memory has no errors.
 	return slices.ContainsFunc(checks, func(check *v1beta1.MachineHealthCheck) bool {
 		criteria := c.criteriaOf(check)
-		return criteria.Selects(machine) && notHealthy(criteria.Judge(machine, c.cachedNodeState(machine), c.evidenceOf(node), false, c.Clock.Now()).State)
+		return criteria.Selects(machine) && notHealthy(c.judge(criteria, machine, false, c.Clock.Now()).State)
 	})
 }
 

@@ -141,10 +141,10 @@ func (b begun) next(entry *v1beta1.Remediation, machine *machinehealth.Machine, 
 
 // setDeletions updates the running deletions of a MachineHealthCheck, and returns when time changes them. The
 // machines are nil before the first sync of this process.
-func (c *Controller) setDeletions(check cache.ObjectName, history []v1beta1.Remediation, machines map[string]*machinehealth.Machine, now time.Time) (recheck time.Time) {
+func (c *Controller) setDeletions(check cache.ObjectName, history []v1beta1.Remediation, machines machinehealth.Machines, now time.Time) (recheck time.Time) {
 	current := map[string]begun{}
 	for i := range history {
-		entry, machine := &history[i], machines[history[i].Machine]
+		entry, machine := &history[i], machines.Named(history[i].Machine)
 		if machines == nil {
 			machine = c.cachedMachine(check.Namespace, entry.Machine)
 		}

@@ -10,18 +10,11 @@ import (
 	"slices"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
-	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
-	"github.com/nhc-controller/nhc-controller/pkg/health"
-	"github.com/nhc-controller/nhc-controller/pkg/machinehealth"
-	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/execute"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
-	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
 
 // end deletes the CRs and leases that a deleted MachineHealthCheck has left, and forgets it (spec M3.5).
@@ -74,55 +67,6 @@ func (c *Controller) deleteOwnedCRs(ctx context.Context, key cache.ObjectName, k
 	}
 	executor := execute.Executor{Client: c.Dynamic, Mapping: c.locate}
 	return executor.DeleteLeft(ctx, left)
-}
-
-// protects reports whether the Machine of a lease is still being deleted or remediated by another
-// controller.
-func (c *Controller) protects(lease *coordinationv1.Lease) bool {
-	node, ok := object.NodeOfLease(lease)
-	return ok && slices.ContainsFunc(c.machinesOf(node), func(machine *machinehealth.Machine) bool {
-		return c.holdsFor(remediation.LeaseHolder(lease), machine)
-	})
-}
-
-// leasesHeldBy returns the leases of Nodes that a MachineHealthCheck holds.
-func (c *Controller) leasesHeldBy(key cache.ObjectName) (leases []*coordinationv1.Lease) {
-	for _, lease := range watches.Indexed[*coordinationv1.Lease](c.leases, leasesByCheckHolder, key.String()) {
-		if !machinehealth.IsBackOffLease(lease.Name) {
-			leases = append(leases, lease)
-		}
-	}
-	return leases
-}
-
-// endLeases releases leases of Nodes that no target of their MachineHealthCheck names. It keeps a lease while a
-// remediation of its Machine goes on, so that no other controller acts on the Node (spec M10.3, M15.2). As long as
-// Machines have not been read, leases stay as they are. It returns when to look again.
-func (c *Controller) endLeases(ctx context.Context, held []*coordinationv1.Lease) (recheck time.Time, err error) {
-	var needless []*coordinationv1.Lease
-	var errs []error
-	known := c.machinesKnown()
-	for _, lease := range held {
-		switch {
-		case c.protects(lease):
-			due, err := c.keepLease(ctx, lease)
-			recheck, errs = health.Earliest(recheck, due), append(errs, err)
-		case known:
-			needless = append(needless, lease)
-		}
-	}
-	return recheck, errors.Join(append(errs, c.deleteLeases(ctx, needless))...)
-}
-
-// keepLease renews a lease, and returns when it is due again.
-func (c *Controller) keepLease(ctx context.Context, lease *coordinationv1.Lease) (due time.Time, err error) {
-	if renewed := remediation.RenewLease(lease, v1alpha1.ClassicDuration, c.Clock.Now()); renewed != nil {
-		lease, err = c.Kube.CoordinationV1().Leases(c.LeaseNamespace).Update(ctx, renewed, metav1.UpdateOptions{FieldManager: execute.FieldManager})
-		if err != nil {
-			return time.Time{}, fmt.Errorf("renewing lease %s: %w", renewed.Name, err)
-		}
-	}
-	return remediation.RenewalDue(lease), nil
 }
 
 // forget drops everything about a MachineHealthCheck that is gone.

@@ -23,11 +23,12 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
 
-// observeOthers finds other health checks for the same Machines (spec M7.4, M4.4).
+// observeOthers adds the obstacles that other objects are: other Machines of the Node, a paused Cluster, and other
+// health checks for the same Machines (spec M5.4, M9.2, M7.4, M4.4).
 func (c *Controller) observeOthers(s *snapshot, now time.Time) {
 	others := c.othersOf(s)
 	for _, other := range others {
-		if slices.ContainsFunc(s.selected, other.criteria.Selects) {
+		if slices.ContainsFunc(s.observed, func(o machinehealth.Observed) bool { return !o.Unselected && other.criteria.Selects(o.Machine) }) {
 			s.overlaps = append(s.overlaps, other.check.Name)
 		}
 	}
@@ -35,7 +36,11 @@ func (c *Controller) observeOthers(s *snapshot, now time.Time) {
 	unread := c.unreadOther(s.check)
 	for i := range s.targets {
 		t := &s.targets[i]
-		if t.Gone || t.Unselected {
+		if t.Gone {
+			continue
+		}
+		t.Obstacles.AmbiguousNode, t.Obstacles.ClusterPaused = c.ambiguous(t.Machine), c.clusterPaused(t.Machine)
+		if t.Unselected {
 			continue
 		}
 		if left[t.Machine.Name] && t.Machine.API() == v1beta1.MachineAPICluster {
@@ -51,6 +56,23 @@ func (c *Controller) observeOthers(s *snapshot, now time.Time) {
 			}
 		}
 	}
+}
+
+// ambiguous returns the first other Machine by name that is not being deleted and names the same Node, empty if
+// there is none.
+func (c *Controller) ambiguous(machine *machinehealth.Machine) (name string) {
+	if machine.Node == "" {
+		return ""
+	}
+	for _, other := range c.machinesOf(machine.Node) {
+		if other.UID == machine.UID || other.Deleting() {
+			continue
+		}
+		if key := other.Namespace + "/" + other.Name; name == "" || key < name {
+			name = key
+		}
+	}
+	return name
 }
 
 // othersRead returns watches.ErrPending until the CRs of other MachineHealthChecks of the namespace are read (spec
@@ -137,7 +159,7 @@ func (c *Controller) forbids(s *snapshot, other *otherCheck, t *machinehealth.Ta
 	if other.check.Name > s.check.Name {
 		return false
 	}
-	verdict := other.criteria.Judge(t.Machine, c.cachedNodeState(t.Machine), c.evidenceOf(c.node(t.Machine.Node)), false, now)
+	verdict := c.judge(other.criteria, t.Machine, false, now)
 	if verdict.Deadline.After(now) {
 		s.recheck = health.Earliest(s.recheck, verdict.Deadline)
 	}
@@ -187,6 +209,12 @@ func (c *Controller) atWorkOn(machine *machinehealth.Machine) (checks []cache.Ob
 	return checks
 }
 
+// judge judges a Machine by the criteria of any MachineHealthCheck, as the caches show it.
+func (c *Controller) judge(criteria *machinehealth.Criteria, machine *machinehealth.Machine, remediated bool, now time.Time) machinehealth.Verdict {
+	node := c.node(machine.Node)
+	return criteria.Judge(machine, c.cachedNodeState(machine), health.EvidenceOf(node, c.Sightings.Of(node)), remediated, now)
+}
+
 // cachedNodeState returns what is known of the Node of a Machine, without a live read.
 func (c *Controller) cachedNodeState(machine *machinehealth.Machine) machinehealth.NodeState {
 	switch {
@@ -212,7 +240,7 @@ func (c *Controller) summarize(other *otherCheck, now time.Time) *machinehealth.
 			continue
 		}
 		remediated := machine.Has(v1beta1.AnnotationExternalRemediation) || c.worksOn(other.check, machine)
-		verdicts = append(verdicts, other.criteria.Judge(machine, c.cachedNodeState(machine), c.evidenceOf(c.node(machine.Node)), remediated, now))
+		verdicts = append(verdicts, c.judge(other.criteria, machine, remediated, now))
 	}
 	summary := machinehealth.Summarize(other.criteria.MaxUnhealthy, verdicts, 0, now)
 	return &summary

@@ -174,7 +174,7 @@ func (c *Controller) observeCRs(s *snapshot) (map[string]machineCRs, error) {
 				continue
 			}
 			of := crs[cr.Name]
-			if cr.OwnedBy(s.policy.Owner) || c.adopterOf(cr, s.machines[cr.Name]) == s.check.Name {
+			if cr.OwnedBy(s.policy.Owner) || c.adopterOf(cr, s.machines.Named(cr.Name)) == s.check.Name {
 				of.own, used, version = append(of.own, cr), true, cr.GroupVersionKind().Version
 			} else if kind == needed {
 				of.foreign = cr

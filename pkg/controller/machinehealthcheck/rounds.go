@@ -8,9 +8,11 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
 	"github.com/nhc-controller/nhc-controller/pkg/machinehealth"
+	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
 
 // roundsInterval is the time between two looks for leases whose rounds are over. Rounds end by time alone, without an
@@ -34,4 +36,15 @@ func (c *Controller) endRounds(ctx context.Context) {
 	if err := c.deleteLeases(ctx, over); err != nil {
 		klog.FromContext(ctx).Error(err, "Deleting back-off leases failed, retrying")
 	}
+}
+
+// roundLeases returns the leases that count rounds, by owner.
+func (c *Controller) roundLeases() map[types.UID]*coordinationv1.Lease {
+	rounds := map[types.UID]*coordinationv1.Lease{}
+	for _, owner := range c.leases.ListIndexFuncValues(leasesOfRounds) {
+		for _, lease := range watches.Indexed[*coordinationv1.Lease](c.leases, leasesOfRounds, owner) {
+			rounds[types.UID(owner)] = lease
+		}
+	}
+	return rounds
 }

@@ -6,13 +6,16 @@ package machinehealthcheck
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
@@ -23,17 +26,20 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
 
-// snapshot is what one sync observes of a MachineHealthCheck, and the policy that follows.
+// snapshot is what one sync observes of a MachineHealthCheck, and the policy that follows. Until evaluate, it holds no
+// verdicts.
 type snapshot struct {
 	check *v1beta1.MachineHealthCheck
 	// written is the MachineHealthCheck as the sync has written it last.
 	written *v1beta1.MachineHealthCheck
 	state   *checkState
-	// machines are all Machines of the API in the namespace, by name. selected are the Machines that are
-	// targets. Healthy ones without anything to decide are not in targets.
-	machines map[string]*machinehealth.Machine
-	selected []*machinehealth.Machine
-	targets  []machinehealth.Target
+	// machines are all Machines of the API in the namespace. observed are those that are selected, or that have CRs or
+	// a lease left, by name. ignored is the number of selected Machines of other clusters.
+	machines machinehealth.Machines
+	observed []machinehealth.Observed
+	ignored  int
+	// targets are the Machines about which there is something to decide, by name.
+	targets []machinehealth.Target
 	// requested are the objects whose deletion was requested by earlier syncs.
 	requested map[types.UID]bool
 	policy    machinehealth.Policy
@@ -44,10 +50,11 @@ type snapshot struct {
 	overlaps []string
 	// budgetRevision is the revision of the RemediationBudgets that admitted the candidates.
 	budgetRevision int64
-	// heldLeases are leases for Nodes that no target names.
-	heldLeases []*coordinationv1.Lease
-	// finishedRounds are leases of owners that begin anew.
-	finishedRounds []*coordinationv1.Lease
+	// held are the leases of Nodes that the MachineHealthCheck holds. needless are those of Nodes that no target names.
+	held, needless []*coordinationv1.Lease
+	// rounds are the back-off leases, by owner. endedRounds are those of owners that begin anew.
+	rounds      map[types.UID]*coordinationv1.Lease
+	endedRounds []*coordinationv1.Lease
 	// recheck is the instant of the next observation.
 	recheck time.Time
 }
@@ -70,9 +77,9 @@ func (c *Controller) snapshot(ctx context.Context, check *v1beta1.MachineHealthC
 	if err != nil {
 		return nil, err
 	}
-	s := &snapshot{check: check, written: check, state: c.stateOf(check), machines: make(map[string]*machinehealth.Machine, len(machines))}
-	for _, machine := range machines {
-		s.machines[machine.Name] = machine
+	s := &snapshot{
+		check: check, written: check, state: c.stateOf(check), machines: machinehealth.NewMachines(machines),
+		held: c.leasesHeldBy(keyOf(check)), rounds: c.roundLeases(),
 	}
 	s.policy = machinehealth.Policy{
 		Owner: ownerOf(check), Criteria: criteria, BackOff: c.BackOff, DryRun: c.DryRun,
@@ -84,13 +91,49 @@ func (c *Controller) snapshot(ctx context.Context, check *v1beta1.MachineHealthC
 	if err := c.observeTemplate(s); err != nil {
 		return nil, err
 	}
-	if err := c.observeTargets(ctx, s, machines, now); err != nil {
+	crs, err := c.observeCRs(s)
+	if err != nil {
 		return nil, err
 	}
+	s.state.pruneRequests(s.machines, crs)
+	s.requested = maps.Clone(s.state.deletionRequested) // Cloned: this sync adds to it.
+	c.observeMachines(ctx, s, crs, now)
 	s.policy.Upgrading = c.clusterUpgrading()
-	c.observeOthers(s, now)
-	c.observeHeldLeases(s)
 	return s, nil
+}
+
+// observeMachines adds the Machines that are selected or remediated, with their Nodes and CRs.
+func (c *Controller) observeMachines(ctx context.Context, s *snapshot, crs map[string]machineCRs, now time.Time) {
+	s.observed = make([]machinehealth.Observed, 0, len(s.machines))
+	reads := liveReads{left: maxLiveReads}
+	for _, machine := range s.machines {
+		selected, of := s.policy.Criteria.Selects(machine), crs[machine.Name]
+		if selected && !c.ofThisCluster(machine) {
+			s.ignored++
+			continue
+		}
+		if !selected && len(of.own) == 0 && !c.holdsFor(s.policy.Owner.LeaseHolder(), machine) {
+			continue
+		}
+		observed := machinehealth.Observed{Machine: machine, Unselected: !selected, Own: of.own, Foreign: of.foreign}
+		observed.Node, observed.NodeState = c.observeNode(ctx, machine, &reads)
+		s.observed = append(s.observed, observed)
+	}
+	s.addGone(crs)
+	if reads.failed || reads.left == 0 {
+		s.recheck = now.Add(time.Second)
+	}
+}
+
+// addGone adds the Machines that are gone and have CRs left.
+func (s *snapshot) addGone(crs map[string]machineCRs) {
+	for name, of := range crs {
+		if len(of.own) > 0 && s.machines.Named(name) == nil {
+			machine := &machinehealth.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: s.check.Namespace, Name: name}}
+			s.observed = append(s.observed, machinehealth.Observed{Machine: machine, Gone: true, Unselected: true, Own: of.own})
+		}
+	}
+	slices.SortFunc(s.observed, func(a, b machinehealth.Observed) int { return strings.Compare(a.Machine.Name, b.Machine.Name) })
 }
 
 // caughtUp returns the MachineHealthCheck of the cache, nil if there is none. Until all caches show
@@ -119,53 +162,6 @@ func ownerOf(check *v1beta1.MachineHealthCheck) object.Owner {
 
 // clockUntrusted reports whether nothing may begin by the clock.
 func (c *Controller) clockUntrusted() bool { return c.ClockTrusted != nil && !c.ClockTrusted() }
-
-// finishRounds finds the owners that begin anew: the targets show a healthy Machine of theirs.
-func (s *snapshot) finishRounds(now time.Time) {
-	newest := map[types.UID]time.Time{}
-	leases := map[types.UID]*coordinationv1.Lease{}
-	for i := range s.targets {
-		t := &s.targets[i]
-		owner := t.Machine.Owner()
-		if owner == nil || t.Rounds == nil {
-			continue
-		}
-		leases[owner.UID] = t.Rounds
-		if created := t.Machine.CreationTimestamp.Time; t.Verdict.State == machinehealth.Healthy && created.After(newest[owner.UID]) {
-			newest[owner.UID] = created
-		}
-	}
-	for owner, lease := range leases {
-		rounds := machinehealth.RoundsOf(lease)
-		if s.policy.BackOff.Over(rounds, newest[owner], now) {
-			s.finishedRounds = append(s.finishedRounds, lease)
-			for i := range s.targets {
-				if s.targets[i].Rounds == lease {
-					s.targets[i].Rounds = nil
-				}
-			}
-		}
-	}
-}
-
-// observeHeldLeases finds the leases for Nodes that no target names. If CRs cannot be read, each of these Nodes
-// may have one (spec P5).
-func (c *Controller) observeHeldLeases(s *snapshot) {
-	if s.incomplete {
-		return
-	}
-	named := sets.New[string]()
-	for i := range s.targets {
-		if node := s.targets[i].Machine.Node; node != "" {
-			named.Insert(object.LeaseName(node))
-		}
-	}
-	for _, lease := range c.leasesHeldBy(keyOf(s.check)) {
-		if !named.Has(lease.Name) {
-			s.heldLeases = append(s.heldLeases, lease)
-		}
-	}
-}
 
 // storeOf returns the cache in which a write of the controller shows.
 func (c *Controller) storeOf(resource schema.GroupResource) (staleness.Store, bool) {

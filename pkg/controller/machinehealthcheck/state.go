@@ -34,8 +34,8 @@ type checkState struct {
 	allowed *bool
 	// own are the CRs of the last sync. Handlers read them, too, so the set is replaced, never changed.
 	own atomic.Pointer[sets.Set[types.UID]]
-	// machines are those of the last sync, by name, nil before the first one.
-	machines map[string]*machinehealth.Machine
+	// machines are those of the last sync, nil before the first one.
+	machines machinehealth.Machines
 	// notHealthy are the names of the targets that were judged unhealthy, or soon, at the last sync.
 	notHealthy sets.Set[string]
 	attempts   attempts.Attempts[string]
@@ -44,7 +44,7 @@ type checkState struct {
 }
 
 // known reports whether a Machine was there at the last sync of this process.
-func (s *checkState) known(machine string) bool { return s.machines[machine] != nil }
+func (s *checkState) known(machine string) bool { return s.machines.Named(machine) != nil }
 
 // stateOf returns the state of a MachineHealthCheck, which begins with what its status says.
 func (c *Controller) stateOf(check *v1beta1.MachineHealthCheck) *checkState {
@@ -88,7 +88,7 @@ func (c *Controller) checksOf(cr *object.CR) []cache.ObjectName {
 }
 
 // pruneRequests forgets the requests to delete Machines and CRs that the caches show.
-func (s *checkState) pruneRequests(machines map[string]*machinehealth.Machine, crs map[string]machineCRs) {
+func (s *checkState) pruneRequests(machines machinehealth.Machines, crs map[string]machineCRs) {
 	if len(s.deletionRequested) == 0 {
 		return
 	}

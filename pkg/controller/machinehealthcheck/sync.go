@@ -52,6 +52,7 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (recheck ti
 	if err != nil {
 		return time.Time{}, err
 	}
+	c.evaluate(s, now)
 	plans := machinehealth.NewPlans(&s.policy, s.targets, now)
 	c.limit(s, plans, now)
 	c.noteVerdicts(s)

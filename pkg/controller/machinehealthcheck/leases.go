@@ -1,0 +1,137 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package machinehealthcheck
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/health"
+	"github.com/nhc-controller/nhc-controller/pkg/machinehealth"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/execute"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+	"github.com/nhc-controller/nhc-controller/pkg/watches"
+)
+
+// lease returns a lease as the cache has it, nil if there is none.
+func (c *Controller) lease(name string) *coordinationv1.Lease {
+	return watches.Cached[*coordinationv1.Lease](c.leases, c.LeaseNamespace+"/"+name)
+}
+
+// holdsFor reports whether holder holds the lease of the Node of a Machine whose remediation has not ended. It
+// keeps the lease until then, also if another MachineHealthCheck selects the Machine in the meantime (spec M10.3,
+// M15.2).
+func (c *Controller) holdsFor(holder string, machine *machinehealth.Machine) bool {
+	if machine.Node == "" || !isRemediating(machine) {
+		return false
+	}
+	return remediation.LeaseHolder(c.lease(object.LeaseName(machine.Node))) == holder
+}
+
+// protects reports whether the Machine of a lease is still being deleted or remediated by another
+// controller.
+func (c *Controller) protects(lease *coordinationv1.Lease) bool {
+	node, ok := object.NodeOfLease(lease)
+	return ok && slices.ContainsFunc(c.machinesOf(node), func(machine *machinehealth.Machine) bool {
+		return c.holdsFor(remediation.LeaseHolder(lease), machine)
+	})
+}
+
+// leasesHeldBy returns the leases of Nodes that a MachineHealthCheck holds.
+func (c *Controller) leasesHeldBy(key cache.ObjectName) (leases []*coordinationv1.Lease) {
+	for _, lease := range watches.Indexed[*coordinationv1.Lease](c.leases, leasesByCheckHolder, key.String()) {
+		if !machinehealth.IsBackOffLease(lease.Name) {
+			leases = append(leases, lease)
+		}
+	}
+	return leases
+}
+
+// endLeases releases leases of Nodes that no target of their MachineHealthCheck names. It keeps a lease while a
+// remediation of its Machine goes on, so that no other controller acts on the Node (spec M10.3, M15.2). As long as
+// Machines have not been read, leases stay as they are. It returns when to look again.
+func (c *Controller) endLeases(ctx context.Context, held []*coordinationv1.Lease) (recheck time.Time, err error) {
+	var needless []*coordinationv1.Lease
+	var errs []error
+	known := c.machinesKnown()
+	for _, lease := range held {
+		switch {
+		case c.protects(lease):
+			due, err := c.keepLease(ctx, lease)
+			recheck, errs = health.Earliest(recheck, due), append(errs, err)
+		case known:
+			needless = append(needless, lease)
+		}
+	}
+	return recheck, errors.Join(append(errs, c.deleteLeases(ctx, needless))...)
+}
+
+// keepLease renews a lease, and returns when it is due again.
+func (c *Controller) keepLease(ctx context.Context, lease *coordinationv1.Lease) (due time.Time, err error) {
+	if renewed := remediation.RenewLease(lease, v1alpha1.ClassicDuration, c.Clock.Now()); renewed != nil {
+		lease, err = c.Kube.CoordinationV1().Leases(c.LeaseNamespace).Update(ctx, renewed, metav1.UpdateOptions{FieldManager: execute.FieldManager})
+		if err != nil {
+			return time.Time{}, fmt.Errorf("renewing lease %s: %w", renewed.Name, err)
+		}
+	}
+	return remediation.RenewalDue(lease), nil
+}
+
+// observeHeldLeases finds the leases for Nodes that no target names. If CRs cannot be read, each of these Nodes
+// may have one (spec P5).
+func (s *snapshot) observeHeldLeases() {
+	if s.incomplete {
+		return
+	}
+	named := sets.New[string]()
+	for i := range s.targets {
+		if node := s.targets[i].Machine.Node; node != "" {
+			named.Insert(object.LeaseName(node))
+		}
+	}
+	for _, lease := range s.held {
+		if !named.Has(lease.Name) {
+			s.needless = append(s.needless, lease)
+		}
+	}
+}
+
+// releaseHeld releases the leases of Nodes that no target names, and deletes the back-off leases of
+// owners that begin anew. After a failure, the next sync tries again. Nothing waits for it.
+func (c *Controller) releaseHeld(ctx context.Context, s *snapshot) {
+	due, err := c.endLeases(ctx, s.needless)
+	s.recheck = health.Earliest(s.recheck, due)
+	if !s.policy.DryRun {
+		err = errors.Join(err, c.deleteLeases(ctx, s.endedRounds))
+	}
+	if err != nil {
+		klog.FromContext(ctx).Error(err, "Releasing leases failed, retrying")
+		s.recheck = c.Clock.Now().Add(releaseRetry)
+	}
+}
+
+// deleteLeases deletes leases, each bound to the version that was seen.
+func (c *Controller) deleteLeases(ctx context.Context, leases []*coordinationv1.Lease) error {
+	var errs []error
+	for _, lease := range leases {
+		preconditions := &metav1.Preconditions{UID: &lease.UID, ResourceVersion: &lease.ResourceVersion}
+		err := c.Kube.CoordinationV1().Leases(c.LeaseNamespace).Delete(ctx, lease.Name, metav1.DeleteOptions{Preconditions: preconditions})
+		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}

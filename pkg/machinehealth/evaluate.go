@@ -1,0 +1,211 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package machinehealth
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/health"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+)
+
+// Observed is what was read of one Machine that a MachineHealthCheck selects or remediates. There are thousands,
+// and most are healthy.
+type Observed struct {
+	Machine *Machine
+	// Unselected and Gone are those of [Target].
+	Unselected, Gone bool
+	// Node is that of the Machine, nil if it is missing or unknown.
+	Node      *corev1.Node
+	NodeState NodeState
+	// Own and Foreign are those of [Target].
+	Own     []*object.CR
+	Foreign *object.CR
+}
+
+// Input is what the evaluation of a MachineHealthCheck depends on.
+type Input struct {
+	// Observed are the Machines, by name. Ignored is the number of selected Machines of other clusters.
+	Observed []Observed
+	Ignored  int
+	// Incomplete means that remediation objects cannot be read, so there may be more.
+	Incomplete bool
+	// Seen returns what was seen of the conditions of a Node. Lease returns a lease by name, nil if there is none.
+	Seen  func(*corev1.Node) []health.Sighting
+	Lease func(name string) *coordinationv1.Lease
+	// Held are the names of the leases that the MachineHealthCheck holds. Rounds are the leases that count rounds, by owner.
+	Held   sets.Set[string]
+	Rounds map[types.UID]*coordinationv1.Lease
+	// DeletionRequested is that of [Target].
+	DeletionRequested map[types.UID]bool
+	// Entries and History are those of the last report.
+	Entries Entries
+	History []v1beta1.Remediation
+}
+
+// Evaluate judges the Machines of the input at the instant now, and sets the summary of the policy. It returns the
+// targets, by name: Machines about which there is something to decide. All other selected Machines are healthy.
+func (p *Policy) Evaluate(in *Input, now time.Time) []Target {
+	var targets []Target
+	p.Summary = Summary{Ignored: in.Ignored, MaxUnhealthy: p.Criteria.MaxUnhealthy}
+	for i := range in.Observed {
+		o := &in.Observed[i]
+		var verdict Verdict
+		if !o.Gone {
+			verdict = p.Criteria.Judge(o.Machine, o.NodeState, health.EvidenceOf(o.Node, in.Seen(o.Node)), remediated(o.Machine, o.Own), now)
+		}
+		if !o.Unselected {
+			if p.Summary.add(&verdict, now); in.quiet(o.Machine, verdict.State) {
+				continue
+			}
+		}
+		targets = append(targets, p.newTarget(in, o, verdict, now))
+	}
+	p.Summary.setLimit()
+	return targets
+}
+
+// quiet reports whether a selected Machine is healthy, and there is nothing to decide about it.
+func (in *Input) quiet(machine *Machine, state State) bool {
+	if state != Healthy || in.DeletionRequested[machine.UID] || machine.Has(v1beta1.AnnotationRemediationStrategy) {
+		return false
+	}
+	return in.roundsOf(machine) == nil && (in.Held.Len() == 0 || !in.Held.Has(object.LeaseName(machine.Node)))
+}
+
+// roundsOf returns the lease that counts the rounds of the owner of a Machine, nil if there is none.
+func (in *Input) roundsOf(machine *Machine) *coordinationv1.Lease {
+	if len(in.Rounds) == 0 {
+		return nil
+	}
+	if owner := machine.Owner(); owner != nil {
+		return in.Rounds[owner.UID]
+	}
+	return nil
+}
+
+// newTarget returns what is known of a Machine that was judged, without what other Machines and health checks add.
+func (p *Policy) newTarget(in *Input, o *Observed, verdict Verdict, now time.Time) Target {
+	entry := in.Entries[o.Machine.Name]
+	t := p.Criteria.target(o, verdict, unhealthySince(&verdict, entry, now), now)
+	t.Incomplete, t.DeletionRequested = in.Incomplete && !o.Gone, in.DeletionRequested
+	if o.Gone {
+		t.Begun = t.begunAt(nil, false)
+		return t
+	}
+	if t.Machine.Node != "" {
+		t.Lease = in.Lease(object.LeaseName(t.Machine.Node)) // It may outlive the Node.
+	}
+	t.Rounds = in.roundsOf(t.Machine)
+	t.Begun = t.begunAt(entry, p.hasDeleted(&t, in.History))
+	return t
+}
+
+// target returns what the Machine and its Node alone show of a target.
+func (c *Criteria) target(o *Observed, verdict Verdict, unhealthySince, now time.Time) Target {
+	t := Target{
+		Machine: o.Machine, Unselected: o.Unselected, Gone: o.Gone, Own: o.Own, Foreign: o.Foreign,
+		Verdict: verdict, UnhealthySince: unhealthySince, ControlPlane: o.Machine.ControlPlane(),
+		Obstacles: Obstacles{
+			MachinePaused: o.Machine.Has(v1beta1.AnnotationPaused) || o.Machine.Unmanaged,
+			Excluded:      o.Machine.Has(v1beta1.AnnotationSkipRemediation),
+		},
+	}
+	if o.Node != nil {
+		t.NodeUID = o.Node.UID
+		t.ControlPlane = t.ControlPlane || remediation.IsControlPlane(o.Node.Labels)
+		t.Obstacles.Excluded = t.Obstacles.Excluded || o.Node.Labels[v1alpha1.LabelExclude] == "true" // Spec 15.
+		if !c.OnlyTermination() {
+			t.Obstacles.UpdateEnds = updateEnds(o.Node.Annotations, unhealthySince, now)
+		}
+	}
+	return t
+}
+
+// Live returns what a live read of a Machine and its Node shows of a planned target at the instant now. seen is what
+// was seen of the conditions of the Node.
+func (c *Criteria) Live(planned *Target, o *Observed, seen []health.Sighting, now time.Time) *Target {
+	verdict := c.Judge(o.Machine, o.NodeState, health.EvidenceOf(o.Node, seen), false, now)
+	live := c.target(o, verdict, planned.UnhealthySince, now)
+	return &live
+}
+
+// unhealthySince returns when a target became unhealthy, or was first seen to be. entry is what status says, nil if
+// nothing.
+func unhealthySince(verdict *Verdict, entry *v1beta1.UnhealthyMachine, now time.Time) time.Time {
+	switch {
+	case !verdict.Deadline.IsZero():
+		return verdict.Deadline
+	case entry != nil && entry.Detected != nil:
+		return entry.Detected.Time
+	default:
+		return now
+	}
+}
+
+// hasDeleted reports whether the MachineHealthCheck has requested the deletion of a Machine, as far as status, or the
+// lease of the Node, says so.
+func (p *Policy) hasDeleted(t *Target, history []v1beta1.Remediation) bool {
+	return remediation.LeaseHolder(t.Lease) == p.Owner.LeaseHolder() || slices.ContainsFunc(history, func(entry v1beta1.Remediation) bool {
+		open := entry.Started != nil && entry.Finished == nil && entry.Closed == nil
+		return open && entry.Machine == t.Machine.Name && entry.RemediationType == v1beta1.RemediationMachineDeletion
+	})
+}
+
+// EndRounds returns the leases of owners that begin anew, because a healthy Machine of theirs is among the targets, or
+// because their last round was long ago. It takes them from the targets.
+func (p *Policy) EndRounds(targets []Target, now time.Time) (over []*coordinationv1.Lease) {
+	newest := map[types.UID]time.Time{}
+	leases := map[types.UID]*coordinationv1.Lease{}
+	for i := range targets {
+		t := &targets[i]
+		if t.Rounds == nil {
+			continue
+		}
+		owner := t.Machine.Owner().UID
+		leases[owner] = t.Rounds
+		if created := t.Machine.CreationTimestamp.Time; t.Verdict.State == Healthy && created.After(newest[owner]) {
+			newest[owner] = created
+		}
+	}
+	for owner, lease := range leases {
+		if p.BackOff.Over(RoundsOf(lease), newest[owner], now) {
+			over = append(over, lease)
+		}
+	}
+	for i := range targets {
+		if slices.Contains(over, targets[i].Rounds) {
+			targets[i].Rounds = nil
+		}
+	}
+	return over
+}
+
+// Machines are the Machines of one API in a namespace, by name.
+type Machines []*Machine
+
+// NewMachines returns these Machines, in order.
+func NewMachines(machines []*Machine) Machines {
+	slices.SortFunc(machines, func(a, b *Machine) int { return strings.Compare(a.Name, b.Name) })
+	return machines
+}
+
+// Named returns a Machine by name, nil if there is none.
+func (m Machines) Named(name string) *Machine {
+	i, found := slices.BinarySearchFunc(m, name, func(machine *Machine, name string) int { return strings.Compare(machine.Name, name) })
+	if !found {
+		return nil
+	}
+	return m[i]
+}
