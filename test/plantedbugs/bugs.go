@@ -190,7 +190,7 @@ var bugs = []bug{
 		old: "		return end\n	case cr.Succeeded", new: "		return end.Add(time.Hour)\n	case cr.Succeeded",
 	},
 	{
-		name: "a CR that is being deleted counts as gone", rule: "P9", file: inPlan + "remediate.go",
+		name: "a CR that is being deleted counts as gone", rule: "P9", file: inPlan + "remediate.go", unit: "pkg/remediation", run: "TestNextStepWaits",
 		old: "	case p.progress.remaining == 0 && len(p.progress.deleting) > 0:\n", new: "	case p.progress.remaining == 0 && len(p.progress.deleting) > 100:\n",
 	},
 	// Recovery.

@@ -219,10 +219,13 @@ func TestConfirmationUnread(t *testing.T) {
 		c.sleep(inTime)
 		require.True(t, confirmed())
 
-		c.replaceUnread(kind.crs(), 5*time.Second)
-		c.sleep(3 * time.Second)
+		c.leader().die(c.ctx)
+		c.replicas = nil
+		c.failLists(kind.crs())
+		c.sleep(2 * time.Minute)
 		require.True(t, confirmed(), "16.6: there may be a CR")
-		c.sleep(10 * time.Second)
+		c.deny("list "+kind.crs().Resource, false)
+		c.sleep(time.Minute)
 		require.True(t, confirmed(), "16.6: there is a CR")
 		c.changeCR(cr, func(object *unstructured.Unstructured) { object.SetFinalizers(nil) })
 		c.sleep(inTime)
