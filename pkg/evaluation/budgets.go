@@ -22,10 +22,10 @@ func Candidates(plans []remediation.NodePlan) (candidates []budget.Candidate) {
 	return candidates
 }
 
-// Refuse withholds the first CR of the candidates that a budget refuses (spec B1). It changes the
+// WithholdRefused withholds the first CR of the candidates that a budget refuses (spec B1). It changes the
 // plans in place. It returns the nodes of the other candidates that begin. Budgets hold a
 // reservation for them until they get the result of Ends.
-func Refuse(policy *remediation.Policy, plans []remediation.NodePlan, refusals map[string]*budget.Refusal, now time.Time) (reserved []string) {
+func WithholdRefused(policy *remediation.Policy, plans []remediation.NodePlan, refusals map[string]*budget.Refusal, now time.Time) (reserved []string) {
 	for i := range plans {
 		plan := &plans[i]
 		if !plan.Candidate || plan.Withheld != nil {

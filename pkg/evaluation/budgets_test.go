@@ -37,7 +37,7 @@ func TestBudgets(t *testing.T) {
 
 	policy := &remediation.Policy{Steps: []remediation.Step{{}}, Templates: []*object.Template{{}}}
 	until := now.Add(time.Minute)
-	reserved := Refuse(policy, plans, map[string]*budget.Refusal{"refused": {Message: "zones a", Until: until}}, now)
+	reserved := WithholdRefused(policy, plans, map[string]*budget.Refusal{"refused": {Message: "zones a", Until: until}}, now)
 	require.Equal(t, []string{"begins"}, reserved)
 	require.True(t, plans[0].Creates())
 	require.False(t, plans[3].Creates())

@@ -1,7 +1,7 @@
 // Copyright The nhc-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package slot has the right to begin the remediation of a control plane node or Machine: at most one in the whole
+// Package slot manages the right to begin the remediation of a control plane node or Machine: at most one in the whole
 // cluster is under remediation (spec 12.2, M13.1). The controllers of both health checks share it.
 package slot
 

@@ -28,7 +28,7 @@ var budgetBugs = []bug{
 		old: "			for _, owner := range cr.Owners() {\n", new: "			for _, owner := range cr.Owners() {\n				if cr.DeletionTimestamp != nil {\n					continue\n				}\n",
 	},
 	{
-		name: "a restart forgets when a remediation began", rule: "B3.4", file: inBudgetController + "budgets.go",
+		name: "a restart forgets when a remediation began", rule: "B3.4", file: inBudgetController + "budgets.go", unit: "test/simulation", run: "TestRestartForgetsNoBeginning",
 		old: "	c.counts.SetBudget(c.parse(p), budget.PastOf(&p.RemediationBudget, c.Clock.Now()))\n", new: "	c.counts.SetBudget(c.parse(p), nil)\n",
 	},
 	{

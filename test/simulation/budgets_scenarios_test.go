@@ -226,6 +226,39 @@ func TestWaitsForNothing(t *testing.T) {
 	}
 }
 
+// TestRestartForgetsNoBeginning: the last remediation has ended when the process does. The next process learns from the
+// status of the budget when it began (spec B3.4).
+func TestRestartForgetsNoBeginning(t *testing.T) {
+	t.Parallel()
+	withBudget(t, 1, func(t *testing.T, m *machineAPI) {
+		c := m.cluster
+		c.changeBudget("amber", func(spec *v1alpha1.RemediationBudgetSpec) {
+			spec.MinInterval = &metav1.Duration{Duration: 10 * time.Minute}
+		})
+		c.addNHC("blue")
+		for _, name := range []string{"worker-0", "worker-1"} {
+			c.createNode(name, corev1.ConditionTrue)
+		}
+		c.sleep(2 * inTime)
+		c.setReady("worker-0", corev1.ConditionUnknown)
+		c.sleep(inTime)
+		begun := c.crs()[0].Created
+		c.setReady("worker-0", corev1.ConditionTrue)
+		c.sleep(2 * inTime)
+		require.Empty(t, c.crs())
+
+		c.leader().die(c.ctx)
+		c.replicas = nil
+		c.elect()
+		c.setReady("worker-1", corev1.ConditionUnknown)
+		c.sleep(9 * time.Minute)
+		require.Empty(t, c.crs(), "B3.4: the interval is not over")
+		c.sleep(time.Minute)
+		require.Len(t, c.crs(), 1)
+		require.GreaterOrEqual(t, c.crs()[0].Created.Sub(begun), 10*time.Minute)
+	})
+}
+
 // TestStatusUnseen: a status that was written, and that the watch shows after half a minute, is replaced if it
 // is not true any more (spec B5.2).
 func TestStatusUnseen(t *testing.T) {

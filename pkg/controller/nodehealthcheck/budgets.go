@@ -27,7 +27,7 @@ func askerOf(nhc string) budget.Asker { return budget.Asker{Kind: v1alpha1.Kind,
 func (c *Controller) askBudgets(s *snapshot, policy *remediation.Policy, plans []remediation.NodePlan, now time.Time) (reserved []string) {
 	refusals, revision := c.budgets.Admit(askerOf(s.nhc.Name), evaluation.Candidates(plans))
 	s.budgetRevision = revision
-	return evaluation.Refuse(policy, plans, refusals, now)
+	return evaluation.WithholdRefused(policy, plans, refusals, now)
 }
 
 // endReservations tells the budgets the outcomes of the admitted nodes.

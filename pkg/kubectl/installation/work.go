@@ -26,7 +26,7 @@ import (
 // maxAhead is by how much a clock may be ahead before the controller starts nothing (spec 23d.2).
 const maxAhead = 30 * time.Second
 
-// atWork tells whether a controller is at work, by the clock of the API server.
+// atWork reports whether a controller is at work, by the clock of the API server.
 func (c *checker) atWork(leader *view.Leader, err error) *Part {
 	part := &Part{Name: "Leader"}
 	switch {

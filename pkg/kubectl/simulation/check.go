@@ -120,7 +120,7 @@ func (c *check) sync(now time.Time) (acted bool) {
 	for _, refusal := range refusals {
 		refusal.Place = "" // So that nodes that wait for the same share a line.
 	}
-	reserved := evaluation.Refuse(&evaluated.Policy, plans, refusals, now)
+	reserved := evaluation.WithholdRefused(&evaluated.Policy, plans, refusals, now)
 	results := c.act(&evaluated.Policy, plans, now)
 	ends := evaluation.Ends(results)
 	for _, node := range reserved {

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 )
 
-// Leader tells whether a controller is at work, as the lease of the leader says.
+// Leader reports whether a controller is at work, as the lease of the leader says.
 type Leader struct {
 	// Namespace is that of the lease, empty if there is no lease.
 	Namespace string `json:"namespace,omitempty"`
