@@ -52,6 +52,30 @@ func machine(apiVersion, namespace, name string) *unstructured.Unstructured {
 	return u
 }
 
+// TestUnreadMachines: which Machine that cannot be read for now may be the second owner of a CR (spec 11.3).
+func TestUnreadMachines(t *testing.T) {
+	t.Parallel()
+	infrastructure := func(t *object.Template) { t.APIVersion = "infrastructure.cluster.x-k8s.io/v1beta1" }
+	for name, tc := range map[string]struct {
+		machines       *Machines
+		template       *object.Template
+		unread, mayOwn bool
+	}{
+		"no Machine":                          {template: reboot()},
+		"all are read":                        {machines: &Machines{}, template: reboot()},
+		"OpenShift":                           {machines: &Machines{UnreadOpenShift: testNamespace}, template: reboot(), unread: true, mayOwn: true},
+		"OpenShift, in another namespace":     {machines: &Machines{UnreadOpenShift: "other"}, template: reboot(), unread: true},
+		"Cluster API, infrastructure":         {machines: &Machines{UnreadClusterAPI: testNamespace}, template: reboot(infrastructure), unread: true, mayOwn: true},
+		"Cluster API, another group":          {machines: &Machines{UnreadClusterAPI: testNamespace}, template: reboot(), unread: true},
+		"one that was read comes first":       {machines: &Machines{OpenShift: machine("machine.openshift.io/v1beta1", testNamespace, "ocp"), UnreadClusterAPI: testNamespace}, template: reboot(infrastructure), unread: true},
+		"one that was read, but is elsewhere": {machines: &Machines{OpenShift: machine("machine.openshift.io/v1beta1", "other", "ocp"), UnreadClusterAPI: testNamespace}, template: reboot(infrastructure), unread: true, mayOwn: true},
+		"a template that is in no namespace":  {machines: &Machines{UnreadOpenShift: testNamespace}, template: reboot(func(t *object.Template) { t.Namespace = "" }), unread: true},
+	} {
+		require.Equal(t, tc.unread, tc.machines.Unread(), name)
+		require.Equal(t, tc.mayOwn, tc.machines.mayOwn(tc.template), name)
+	}
+}
+
 func TestSecondOwner(t *testing.T) {
 	t.Parallel()
 	openShift := func(namespace string) *unstructured.Unstructured {

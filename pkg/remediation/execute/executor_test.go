@@ -351,8 +351,9 @@ func TestExecuteDelete(t *testing.T) {
 				th.react("delete", "", tc.err)
 			}
 			own := cr("n")
-			outcome := th.run(t.Context(), actions(remediation.Delete{CR: own}))
+			outcome := th.run(t.Context(), actions(remediation.Delete{CR: own}, remediation.ReleaseLease{Lease: held(ours, epoch)}))
 
+			require.Equal(t, tc.deleted || tc.gone, len(th.kube.Actions()) == 1, "14.9: the lease stays as long as a CR is left")
 			if tc.deleted || tc.gone {
 				require.NoError(t, outcome.Err)
 			} else {
