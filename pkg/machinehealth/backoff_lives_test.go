@@ -60,7 +60,7 @@ func (s *machineSet) judge(p *Policy) (targets []Target) {
 		} else if !m.joins.IsZero() && !s.now.Before(m.joins) {
 			shown.Node, state = m.Name, NodeExists
 		}
-		targets = append(targets, Target{Machine: shown, Verdict: p.Criteria.Judge(shown, state, health.Evidence{}, false, s.now)})
+		targets = append(targets, Target{Observed: Observed{Machine: shown}, Verdict: p.Criteria.Judge(shown, state, health.Evidence{}, false, s.now)})
 	}
 	return targets
 }

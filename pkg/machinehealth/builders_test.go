@@ -96,7 +96,7 @@ var (
 
 // target returns an unhealthy target, because of a condition, that nothing refuses.
 func target(m *Machine, changes ...func(*Target)) Target {
-	t := Target{Machine: m, Verdict: Verdict{
+	t := Target{Observed: Observed{Machine: m}, Verdict: Verdict{
 		State: Unhealthy, Trigger: v1beta1.TriggerUnhealthyCondition, Type: corev1.NodeReady, Status: corev1.ConditionUnknown,
 		Since: epoch, Deadline: epoch.Add(5 * time.Minute),
 	}}

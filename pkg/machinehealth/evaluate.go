@@ -24,13 +24,17 @@ import (
 // and most are healthy.
 type Observed struct {
 	Machine *Machine
-	// Unselected and Gone are those of [Target].
-	Unselected, Gone bool
+	// Unselected means that the selector does not match the Machine any more, or that the Machine is
+	// gone, and CRs are left. Nothing begins for it.
+	Unselected bool
+	// Gone means that the Machine does not exist any more. Machine only has its name.
+	Gone bool
 	// Node is that of the Machine, nil if it is missing or unknown.
 	Node      *corev1.Node
 	NodeState NodeState
-	// Own and Foreign are those of [Target].
-	Own     []*object.CR
+	// Own are the remediation objects of the MachineHealthCheck for the Machine.
+	Own []*object.CR
+	// Foreign is a remediation object of another owner with the needed name, nil if there is none.
 	Foreign *object.CR
 }
 
@@ -115,8 +119,7 @@ func (p *Policy) newTarget(in *Input, o *Observed, verdict Verdict, now time.Tim
 // target returns what the Machine and its Node alone show of a target.
 func (c *Criteria) target(o *Observed, verdict Verdict, unhealthySince, now time.Time) Target {
 	t := Target{
-		Machine: o.Machine, Unselected: o.Unselected, Gone: o.Gone, Own: o.Own, Foreign: o.Foreign,
-		Verdict: verdict, UnhealthySince: unhealthySince, ControlPlane: o.Machine.ControlPlane(),
+		Observed: *o, Verdict: verdict, UnhealthySince: unhealthySince, ControlPlane: o.Machine.ControlPlane(),
 		Obstacles: Obstacles{
 			MachinePaused: o.Machine.Has(v1beta1.AnnotationPaused) || o.Machine.Unmanaged,
 			Excluded:      o.Machine.Has(v1beta1.AnnotationSkipRemediation),

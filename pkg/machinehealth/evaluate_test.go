@@ -155,7 +155,7 @@ func TestTargetOf(t *testing.T) {
 			_, targets := evaluate(&tc.input, tc.change)
 			require.Len(t, targets, 1)
 			got := targets[0]
-			want := Target{Machine: tc.observed.Machine, NodeUID: "m-node-uid", Verdict: got.Verdict, UnhealthySince: now}
+			want := Target{Observed: tc.observed, NodeUID: "m-node-uid", Verdict: got.Verdict, UnhealthySince: now}
 			tc.want(&want)
 			require.Equal(t, want, got)
 		})
@@ -168,7 +168,7 @@ func TestEndRounds(t *testing.T) {
 	t.Parallel()
 	lease := roundsLease(2, epoch)
 	healthy := func(created time.Time) Target {
-		return Target{Machine: machine("m", createdAt(created)), Rounds: lease}
+		return Target{Observed: Observed{Machine: machine("m", createdAt(created))}, Rounds: lease}
 	}
 	unhealthy := target(machine("n", createdAt(epoch.Add(time.Minute))), func(t *Target) { t.Rounds = lease })
 	for name, tc := range map[string]struct {

@@ -31,7 +31,7 @@ func BenchmarkSync(b *testing.B) {
 				failedPhase(m)
 			}
 			machines = append(machines, m)
-			targets = append(targets, Target{Machine: m, NodeUID: types.UID(m.Node)})
+			targets = append(targets, Target{Observed: Observed{Machine: m}, NodeUID: types.UID(m.Node)})
 		}
 		p := policy(func(p *Policy) { p.Criteria = &criteria })
 		var verdicts []Verdict

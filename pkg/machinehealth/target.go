@@ -17,12 +17,7 @@ import (
 
 // Target is everything that a decision about one Machine depends on.
 type Target struct {
-	Machine *Machine
-	// Unselected means that the selector does not match the Machine any more, or that the Machine is
-	// gone, and CRs are left. Nothing begins for it.
-	Unselected bool
-	// Gone means that the Machine does not exist any more. Machine only has its name.
-	Gone bool
+	Observed
 	// NodeUID is the uid of its Node, empty if there is none.
 	NodeUID types.UID
 	Verdict Verdict
@@ -35,12 +30,8 @@ type Target struct {
 	Begun time.Time
 	// Obstacles are the obstacles of the Machine and its Node.
 	Obstacles Obstacles
-	// Own are the remediation objects of the MachineHealthCheck for the Machine.
-	Own []*object.CR
 	// Incomplete means that remediation objects cannot be read, so there may be one.
 	Incomplete bool
-	// Foreign is a remediation object of another owner with the needed name, nil if there is none.
-	Foreign *object.CR
 	// DeletionRequested are the objects whose deletion was requested, by uid, though the caches
 	// may not show it yet: remediation objects, and the Machine.
 	DeletionRequested map[types.UID]bool

@@ -37,7 +37,7 @@ func TestEndsOf(t *testing.T) {
 			t.Parallel()
 			var results []machinehealth.Result
 			for i := range tc.outcomes {
-				plan := &machinehealth.Plan{Target: &machinehealth.Target{Machine: &machinehealth.Machine{Node: "node"}}}
+				plan := &machinehealth.Plan{Target: &machinehealth.Target{Observed: machinehealth.Observed{Machine: &machinehealth.Machine{Node: "node"}}}}
 				results = append(results, machinehealth.Result{Plan: plan, Outcome: &tc.outcomes[i]})
 			}
 			require.Equal(t, tc.want, endsOf(results))
