@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/batch"
 	"github.com/nhc-controller/nhc-controller/test/localkube"
 )
 
@@ -298,9 +299,15 @@ func TestTemplateStatus(t *testing.T) {
 	}
 	s.fail("a")
 	s.eventuallyCR("a")
-	s.requireStatusWrites(begin, 1, "P3")
+	s.eventually("a status that lists the CR", func() bool { return len(s.status().UnhealthyNodes) == 1 && len(s.status().UnhealthyNodes[0].Remediations) == 1 })
 	time.Sleep(time.Second) // A second write, which names the CR in the version of its cache, would come at once.
-	s.requireStatusWrites(begin, 1, "P3, 18.3")
+	writes := 1
+	for _, create := range s.groupRequests(func(r localkube.Request) bool { return r.Verb == "create" && r.Resource == s.kind.remediations.Resource }) {
+		if create.Answered.Sub(create.Time) > batch.Patience/2 {
+			writes = 2 // On a busy machine. A sync reports a request that takes that long as under way first.
+		}
+	}
+	require.LessOrEqual(t, len(s.statusWrites(begin)), writes, "P3, 18.3")
 	s.requireEvents(v1alpha1.Kind, s.name, "Enabled", 1)
 }
 
