@@ -205,7 +205,7 @@ func (c *Controller) exists(ctx context.Context, api string, gone *machinehealth
 	return err == nil, err
 }
 
-// liveNode reads a Node live; none has no name.
+// liveNode reads a Node live. Without a name there is none.
 func (c *Controller) liveNode(ctx context.Context, name string) (*corev1.Node, machinehealth.NodeState, error) {
 	if name == "" {
 		return nil, machinehealth.NodeUnknown, nil

@@ -4,7 +4,9 @@
 package machinehealthcheck
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -23,6 +25,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/machinehealth"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/execute"
+	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
 
 // report writes the status, and then reports the changes by events, metrics and logs. It returns
@@ -57,6 +60,18 @@ func (c *Controller) report(ctx context.Context, s *snapshot, results []machineh
 	c.wakeOverlaps(s)
 	c.metrics.update(s, entries, len(oldCRs))
 	return health.Earliest(recheck, s.next(results, now)), nil
+}
+
+// reportUnobserved shows why there is no snapshot, if users can do something about it. It returns the error that ends
+// the sync.
+func (c *Controller) reportUnobserved(ctx context.Context, check *v1beta1.MachineHealthCheck, err error, now time.Time) error {
+	if forbidden, denied := errors.AsType[*watches.ForbiddenError](err); denied {
+		return c.reportUnavailable(ctx, check, machinehealth.MachinesForbidden(forbidden.Verb, forbidden.Resource), now) // The watch calls when that has changed.
+	}
+	if unread, is := errors.AsType[*unreadError](err); is {
+		return cmp.Or(c.reportUnavailable(ctx, check, machinehealth.MachinesUnreadable(unread.kind, unread.cause), now), err)
+	}
+	return err
 }
 
 // reportUnavailable shows why nothing is known of the Machines (spec M7.5). Running remediations go on, and the rest

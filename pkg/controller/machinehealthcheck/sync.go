@@ -5,7 +5,6 @@ package machinehealthcheck
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -15,7 +14,6 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/machinehealth"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
-	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
 
 // sync brings one MachineHealthCheck up to date. It returns the instant at which to look again even
@@ -38,19 +36,8 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (recheck ti
 		return time.Time{}, err
 	}
 	s, err := c.snapshot(ctx, check, now)
-	if forbidden, denied := errors.AsType[*watches.ForbiddenError](err); denied {
-		unavailable := machinehealth.MachinesForbidden(forbidden.Verb, forbidden.Resource)
-		return time.Time{}, c.reportUnavailable(ctx, check, unavailable, now) // The watch calls when that has changed.
-	}
-	if unread, is := errors.AsType[*unreadError](err); is {
-		unavailable := machinehealth.MachinesUnreadable(unread.kind, unread.cause)
-		if failed := c.reportUnavailable(ctx, check, unavailable, now); failed != nil {
-			return time.Time{}, failed
-		}
-		return time.Time{}, err
-	}
 	if err != nil {
-		return time.Time{}, err
+		return time.Time{}, c.reportUnobserved(ctx, check, err, now)
 	}
 	c.evaluate(s, now)
 	plans := machinehealth.NewPlans(&s.policy, s.targets, now)
