@@ -299,10 +299,14 @@ func TestTemplateStatus(t *testing.T) {
 	}
 	s.fail("a")
 	s.eventuallyCR("a")
-	s.eventually("a status that lists the CR", func() bool { return len(s.status().UnhealthyNodes) == 1 && len(s.status().UnhealthyNodes[0].Remediations) == 1 })
+	s.eventually("a status that lists the CR", func() bool {
+		return len(s.status().UnhealthyNodes) == 1 && len(s.status().UnhealthyNodes[0].Remediations) == 1
+	})
 	time.Sleep(time.Second) // A second write, which names the CR in the version of its cache, would come at once.
 	writes := 1
-	for _, create := range s.groupRequests(func(r localkube.Request) bool { return r.Verb == "create" && r.Resource == s.kind.remediations.Resource }) {
+	for _, create := range s.groupRequests(func(r localkube.Request) bool {
+		return r.Verb == "create" && r.Resource == s.kind.remediations.Resource
+	}) {
 		if create.Answered.Sub(create.Time) > batch.Patience/2 {
 			writes = 2 // On a busy machine. A sync reports a request that takes that long as under way first.
 		}
