@@ -100,10 +100,6 @@ var machineBugs = []bug{
 		old: "			missing.Insert(machine.Node)\n", new: "",
 	},
 	{
-		name: "a Machine is remediated before the NodeHealthChecks are read", rule: "M13.1", file: inMachineController + "active.go", unit: "test/simulation", run: "TestNodeHealthChecksUnread",
-		old: "	if !c.nodeHealthChecks.HasSynced() {\n", new: "	if false {\n",
-	},
-	{
 		name: "remediation objects that have not been read are none", rule: "M7.4", file: inMachineController + "others.go", unit: "test/simulation", run: "TestRemediationsUnread",
 		old: "		if other.Name != check.Name && c.hasUnread(other) {\n", new: "		if other.Name != check.Name && false {\n",
 	},
@@ -118,10 +114,6 @@ var machineBugs = []bug{
 	{
 		name: "Machines that have not been read claim no Node", rule: "M15.1", file: inMachineController + "controlplane.go", unit: "test/simulation", run: "TestMachinesUnread",
 		old: "		return c.unreadClaim()\n", new: "		return \"\"\n",
-	},
-	{
-		name: "it writes although another controller does", rule: "M4.2", file: inMachineController + "sync.go",
-		old: "	case !c.Active():\n", new: "	case false:\n",
 	},
 	{
 		name: "the laxest of several thresholds counts", rule: "M7.4", file: inMachineController + "others.go",
