@@ -278,6 +278,27 @@ func TestHistoryDropsWhatHasNotStarted(t *testing.T) {
 	require.Empty(t, l.after(time.Minute).sync(), "M16.2: the Machine is gone")
 }
 
+// TestDeletionIsRemembered: of ended remediations only the latest are remembered, but also each deletion whose Machine
+// still exists. It must not count as another one.
+func TestDeletionIsRemembered(t *testing.T) {
+	t.Parallel()
+	l := newLedger()
+	row := func(name string, kind v1beta1.RemediationType, ended time.Duration) {
+		at := metav1.NewTime(epoch.Add(ended))
+		l.history = append(l.history, v1beta1.Remediation{TargetKind: "Machine", TargetName: name, Machine: name, RemediationType: kind, Detected: at, Started: &at, Closed: &at})
+	}
+	row("there", v1beta1.RemediationMachineDeletion, time.Second)
+	row("gone", v1beta1.RemediationMachineDeletion, 2*time.Second)
+	row("repaired", v1beta1.RemediationExternal, 3*time.Second)
+	l.machines["there"], l.machines["repaired"] = machine("there"), machine("repaired")
+	for i := range v1beta1.MaxClosedRemediations {
+		row(fmt.Sprint("latest-", i), v1beta1.RemediationMachineDeletion, time.Minute)
+	}
+	l.sync()
+	require.Len(t, l.history, v1beta1.MaxClosedRemediations+1)
+	require.Equal(t, "there", l.history[v1beta1.MaxClosedRemediations].Machine)
+}
+
 // TestReplacements: the oldest entry comes first, and no Machine stands for two (spec M16.2).
 func TestReplacements(t *testing.T) {
 	t.Parallel()
