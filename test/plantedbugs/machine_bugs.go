@@ -124,7 +124,7 @@ var machineBugs = []bug{
 		old: "errors.Is(err, watches.ErrPending) {\n				return err\n", new: "errors.Is(err, watches.ErrPending) {\n				continue\n",
 	},
 	{
-		name: "a lease is released before the Machine is gone", rule: "M10.3", file: inMachineController + "snapshot.go",
+		name: "a Machine that is being deleted leaves status once it is not selected", rule: "M10.3", file: inMachineController + "snapshot.go", unit: "test/simulation", run: "TestDeletionOfUnselected",
 		old: " && !c.holdsFor(s.policy.Owner.LeaseHolder(), machine) {\n", new: " {\n",
 	},
 	{

@@ -59,6 +59,26 @@ func TestLeaseOfAGoneCheck(t *testing.T) {
 	}
 }
 
+// TestDeletionOfUnselected: a Machine that is being deleted stays in the status of the MachineHealthCheck that has deleted it,
+// and keeps the lease of its Node, also if it is no longer selected (spec M10.3).
+func TestDeletionOfUnselected(t *testing.T) {
+	t.Parallel()
+	withMachines(t, func(t *testing.T, m *machineAPI) {
+		machine := m.addMachine(m.newSet("workers", "worker"), "a", "worker-0")
+		m.fates[m.machine(machine).GetUID()].lingers = 10 * time.Minute
+		m.addMHC("east", "a", asItIs)
+		m.fail(machine)
+		m.sleep(inTime)
+		m.changeMHC("east", func(mhc *v1beta1.MachineHealthCheck) { mhc.Spec.Selector.MatchLabels["pool"] = "b" })
+		m.sleep(5 * time.Minute)
+		require.Equal(t, v1beta1.DecidedMachineDeleting, m.decision("east", machine))
+		require.True(t, rules.LeaseValid(m.lease("worker-0"), time.Now()))
+		m.sleep(6 * time.Minute)
+		require.Nil(t, m.machine(machine))
+		require.Nil(t, m.lease("worker-0"))
+	})
+}
+
 // TestNodeUnseen: a Machine whose Node the watch does not show yet is not deleted before it does: the lease of
 // the Node comes first (spec M10.3).
 func TestNodeUnseen(t *testing.T) {
