@@ -164,10 +164,6 @@ var machineBugs = []bug{
 		old: "adopter := c.adopterOf(cr, machine); adopter != \"\"", new: "adopter := \"\"; adopter != \"\"",
 	},
 	{
-		name: "a Node does not wake the MachineHealthCheck that holds its lease", rule: "M12.4", file: inMachineController + "handlers.go", unit: "test/simulation", run: "TestUnselectedRecovers",
-		old: "	c.enqueueHolder(name)\n", new: "",
-	},
-	{
 		name: "an external remediation ends with its MachineHealthCheck", rule: "M15.2", file: inMachines + "claim.go", unit: "test/simulation", run: "TestNodeReturnsAfterItsCheckIsGone",
 		old: "	case machine.Has(v1beta1.AnnotationExternalRemediation):\n		return name", new: "	case false:\n		return name",
 	},

@@ -283,12 +283,11 @@ func TestStatusUnseen(t *testing.T) {
 // its MachineHealthCheck does not select the Machine any more, and no lease leads to it (spec B3.2, B5.2).
 func TestRemediatedMachineNamesAnotherNode(t *testing.T) {
 	t.Parallel()
-	withBudgetOf(t, handingOver, 1, func(t *testing.T, m *machineAPI) {
+	withBudget(t, 1, func(t *testing.T, m *machineAPI) {
 		c := m.cluster
 		machine := m.addMachine(m.newSet("workers", "worker"), "a", "worker-0")
-		m.addMHC("east", "a", func(mhc *v1beta1.MachineHealthCheck) {
-			mhc.Annotations = map[string]string{v1beta1.AnnotationRemediationStrategy: v1beta1.StrategyExternalBaremetal}
-		})
+		m.fates[m.machine(machine).GetUID()].lingers = time.Hour
+		m.addMHC("east", "a", asItIs)
 		c.createNode("worker-1", corev1.ConditionTrue)
 		c.changeNode("worker-1", func(node *unstructured.Unstructured) { setEntry(node, "labels", "counts", "yes") })
 		c.changeBudget("amber", func(spec *v1alpha1.RemediationBudgetSpec) {
@@ -296,7 +295,7 @@ func TestRemediatedMachineNamesAnotherNode(t *testing.T) {
 		})
 		c.deleteNode("worker-0")
 		c.sleep(2 * inTime)
-		require.Contains(t, m.machine(machine).GetAnnotations(), v1beta1.AnnotationExternalRemediation)
+		require.True(t, m.deleting(machine))
 		require.Nil(t, m.lease("worker-0"), "M10.3: leases are for Nodes")
 		m.changeMachine("user", machine, func(machine *unstructured.Unstructured) { setEntry(machine, "labels", "pool", "b") })
 		c.sleep(2 * inTime)
