@@ -171,8 +171,4 @@ var machineBugs = []bug{
 		name: "a remediation counts for the Node that its Machine named before", rule: "B5.2", file: inMachineController + "handlers.go", unit: "test/simulation", run: "TestRemediatedMachineNamesAnotherNode",
 		old: "	c.renameDeletions(machine)\n", new: "",
 	},
-	{
-		name: "a new process counts a remediation for a Machine without its Node", rule: "B3.2", file: inMachineController + "deletions.go", unit: "test/simulation", run: "TestNewLeaderCountsMachines",
-		old: "	if machines == nil {\n", new: "	if false {\n",
-	},
 }
