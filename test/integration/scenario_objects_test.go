@@ -6,6 +6,7 @@ package integration
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -18,6 +19,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/batch"
 	"github.com/nhc-controller/nhc-controller/test/deploy"
 	"github.com/nhc-controller/nhc-controller/test/localkube"
 )
@@ -233,6 +235,13 @@ func (s *scenario) statusWrites(since time.Time) []localkube.Request {
 	return s.requests(func(r localkube.Request) bool {
 		return r.Resource == v1alpha1.Plural && r.Subresource == "status" && r.Name == s.name && r.Time.After(since)
 	})
+}
+
+// slowCreates returns how many requests to create the CR of a node took so long, on a busy machine, that a sync may have
+// reported them as under way first.
+func (s *scenario) slowCreates(name string) int {
+	s.t.Helper()
+	return len(slices.DeleteFunc(s.crRequests("create", name), func(r localkube.Request) bool { return r.Answered.Sub(r.Time) < batch.Patience/2 }))
 }
 
 // requireStatusWrites requires a number of status writes of the controller since an
