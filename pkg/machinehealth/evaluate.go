@@ -198,10 +198,12 @@ func (p *Policy) EndRounds(targets []Target, now time.Time) (over []*coordinatio
 // Machines are the Machines of one API in a namespace, by name.
 type Machines []*Machine
 
-// NewMachines returns these Machines, in order.
+// NewMachines returns these Machines in order, as a copy. It is never nil, also without any Machine: nil stands for
+// Machines that have not been read.
 func NewMachines(machines []*Machine) Machines {
-	slices.SortFunc(machines, func(a, b *Machine) int { return strings.Compare(a.Name, b.Name) })
-	return machines
+	sorted := append(Machines{}, machines...)
+	slices.SortFunc(sorted, func(a, b *Machine) int { return strings.Compare(a.Name, b.Name) })
+	return sorted
 }
 
 // Named returns a Machine by name, nil if there is none.

@@ -193,9 +193,13 @@ func TestEndRounds(t *testing.T) {
 	}
 }
 
-func TestMachinesNamed(t *testing.T) {
+// TestMachines: Machines are found by name, and none is not the same as Machines that have not been read (spec M16.2).
+func TestMachines(t *testing.T) {
 	t.Parallel()
-	machines := NewMachines([]*Machine{machine("c"), machine("a"), machine("b")})
+	read := []*Machine{machine("c"), machine("a"), machine("b")}
+	machines := NewMachines(read)
+	require.Equal(t, "c", read[0].Name, "what was read stays as it was")
+	require.NotNil(t, NewMachines(nil))
 	for _, name := range []string{"a", "b", "c"} {
 		require.Equal(t, name, machines.Named(name).Name)
 	}

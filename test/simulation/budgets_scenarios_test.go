@@ -247,8 +247,7 @@ func TestRestartForgetsNoBeginning(t *testing.T) {
 		c.sleep(2 * inTime)
 		require.Empty(t, c.crs())
 
-		c.leader().die(c.ctx)
-		c.replicas = nil
+		c.loseLeader()
 		c.elect()
 		c.setReady("worker-1", corev1.ConditionUnknown)
 		c.sleep(9 * time.Minute)

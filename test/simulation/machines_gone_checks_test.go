@@ -73,8 +73,7 @@ func TestRemediationThatAnotherGoesOnWith(t *testing.T) {
 				m.sleep(inTime)
 				require.NotNil(t, m.server.Get(kind.crs(), machineKey(machine)))
 				if drop { // The next process has not seen whose it was.
-					m.leader().die(m.ctx)
-					m.replicas = nil
+					m.loseLeader()
 					m.server.Modify("garbage-collector", kind.crs(), machineKey(machine), dropCheck)
 				}
 				m.addMHC("east", "a", asItIs)

@@ -298,8 +298,7 @@ func (m *machineAPI) watches(kind *remediator) bool {
 
 // replaceLeader has the leader die and another process follow.
 func (m *machineAPI) replaceLeader() {
-	m.leader().die(m.ctx)
-	m.replicas = nil
+	m.loseLeader()
 	m.elect()
 	m.sleep(inTime)
 }

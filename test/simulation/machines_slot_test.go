@@ -70,8 +70,7 @@ func TestSlotTakenUnseen(t *testing.T) {
 // minute ago.
 func (m *machineAPI) replaceBlindly(gvr schema.GroupVersionResource) {
 	m.server.DisableWatchLists()
-	m.leader().die(m.ctx)
-	m.replicas = nil
+	m.loseLeader()
 	setStale := func(by time.Duration) {
 		m.mu.Lock()
 		defer m.mu.Unlock()

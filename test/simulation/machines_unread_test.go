@@ -46,8 +46,7 @@ func TestRemediationsUnread(t *testing.T) {
 				m.sleep(time.Minute)
 				require.Equal(t, v1beta1.DecidedOtherHealthCheck, m.decision("first", machine))
 				before := m.mhc("first").ResourceVersion
-				c.leader().die(c.ctx)
-				c.replicas = nil
+				c.loseLeader()
 				tc.hide(c)
 				m.sleep(time.Minute)
 				require.False(t, m.deleting(machine))
@@ -72,8 +71,7 @@ func TestOwnRemediationsUnread(t *testing.T) {
 		m.changeMHC("east", func(mhc *v1beta1.MachineHealthCheck) { mhc.Spec.Selector.MatchLabels["pool"] = "b" })
 		m.sleep(inTime)
 		require.NotNil(t, m.lease("worker-0"))
-		c.leader().die(c.ctx)
-		c.replicas = nil
+		c.loseLeader()
 		c.failLists(c.kinds[0].crs())
 		m.sleep(2 * time.Minute)
 		require.NotNil(t, m.lease("worker-0"))
@@ -159,8 +157,7 @@ func TestMachinesUnreadIsSaid(t *testing.T) {
 		m.addMachine(m.newSet("workers", "worker"), "a", "worker-0")
 		m.addMHC("east", "a", asItIs)
 		m.sleep(time.Minute)
-		m.leader().die(m.ctx)
-		m.replicas = nil
+		m.loseLeader()
 		m.failLists(m.gvr())
 		m.sleep(time.Minute)
 		condition := m.mhc("east").Status.Conditions[0]
@@ -245,11 +242,16 @@ func TestNewLeaderCountsMachines(t *testing.T) {
 
 // replaceUnread has the leader die and another process follow, whose first list of a resource takes a while.
 func (c *cluster) replaceUnread(gvr schema.GroupVersionResource, d time.Duration) {
-	c.leader().die(c.ctx)
-	c.replicas = nil
+	c.loseLeader()
 	c.slowDownFirst(gvr, d)
 	c.excused("unread", d)
 	c.elect()
+}
+
+// loseLeader has the leader die. The next one is a new process.
+func (c *cluster) loseLeader() {
+	c.leader().die(c.ctx)
+	c.replicas = nil
 }
 
 // failLists has lists of a resource fail from now on.
@@ -292,8 +294,7 @@ func TestInvalidKeepsLease(t *testing.T) {
 			mhc.Spec.MaxUnhealthy = (*v1beta1.IntOrString)(new(intstr.FromString("many")))
 		})
 		m.sleep(inTime)
-		c.leader().die(c.ctx)
-		c.replicas = nil
+		c.loseLeader()
 		m.sleep(time.Minute)
 		require.NotNil(t, c.server.Get(leases, leaseKey("worker-0")))
 		c.setReady("worker-0", corev1.ConditionTrue)

@@ -219,8 +219,7 @@ func TestConfirmationUnread(t *testing.T) {
 		c.sleep(inTime)
 		require.True(t, confirmed())
 
-		c.leader().die(c.ctx)
-		c.replicas = nil
+		c.loseLeader()
 		c.failLists(kind.crs())
 		c.sleep(2 * time.Minute)
 		require.True(t, confirmed(), "16.6: there may be a CR")

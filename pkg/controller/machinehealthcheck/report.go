@@ -105,7 +105,7 @@ func (c *Controller) history(s *snapshot, results []machinehealth.Result, entrie
 	history := machinehealth.History{
 		Before: s.state.history, Results: results, Entries: entries, Machines: s.machines,
 		Known: s.state.known, First: s.state.machines == nil, Requested: func(name string) bool { return s.state.machines == nil || s.state.unsure.Has(name) },
-		Healthy: func(name string) bool { return s.healthy(name) }, NodeExists: func(name string) bool { return c.node(name) != nil }, Now: now,
+		Healthy: s.healthy, NodeExists: func(name string) bool { return c.node(name) != nil }, Now: now,
 	}
 	return history.Update()
 }
