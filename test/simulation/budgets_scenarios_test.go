@@ -282,25 +282,42 @@ func TestStatusUnseen(t *testing.T) {
 // its MachineHealthCheck does not select the Machine any more, and no lease leads to it (spec B3.2, B5.2).
 func TestRemediatedMachineNamesAnotherNode(t *testing.T) {
 	t.Parallel()
-	withBudget(t, 1, func(t *testing.T, m *machineAPI) {
-		c := m.cluster
-		machine := m.addMachine(m.newSet("workers", "worker"), "a", "worker-0")
-		m.fates[m.machine(machine).GetUID()].lingers = time.Hour
-		m.addMHC("east", "a", asItIs)
-		c.createNode("worker-1", corev1.ConditionTrue)
-		c.changeNode("worker-1", func(node *unstructured.Unstructured) { setEntry(node, "labels", "counts", "yes") })
-		c.changeBudget("amber", func(spec *v1alpha1.RemediationBudgetSpec) {
-			spec.NodeSelector.MatchLabels = map[string]string{"counts": "yes"}
+	for name, tc := range map[string]struct {
+		apis   []*apiOfMachines
+		change func(*v1beta1.MachineHealthCheck)
+		begun  func(m *machineAPI, machine string) bool
+	}{
+		"it is being deleted": {machineAPIs, asItIs, (*machineAPI).deleting},
+		"by its provider": {handingOver, func(mhc *v1beta1.MachineHealthCheck) {
+			mhc.Annotations = map[string]string{v1beta1.AnnotationRemediationStrategy: v1beta1.StrategyExternalBaremetal}
+		}, func(m *machineAPI, machine string) bool {
+			_, asked := m.machine(machine).GetAnnotations()[v1beta1.AnnotationExternalRemediation]
+			return asked
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			withBudgetOf(t, tc.apis, 1, func(t *testing.T, m *machineAPI) {
+				c := m.cluster
+				machine := m.addMachine(m.newSet("workers", "worker"), "a", "worker-0")
+				m.fates[m.machine(machine).GetUID()].lingers = time.Hour
+				m.addMHC("east", "a", tc.change)
+				c.createNode("worker-1", corev1.ConditionTrue)
+				c.changeNode("worker-1", func(node *unstructured.Unstructured) { setEntry(node, "labels", "counts", "yes") })
+				c.changeBudget("amber", func(spec *v1alpha1.RemediationBudgetSpec) {
+					spec.NodeSelector.MatchLabels = map[string]string{"counts": "yes"}
+				})
+				c.deleteNode("worker-0")
+				c.sleep(2 * inTime)
+				require.True(t, tc.begun(m, machine))
+				require.Nil(t, m.lease("worker-0"), "M10.3: leases are for Nodes")
+				m.changeMachine("user", machine, func(machine *unstructured.Unstructured) { setEntry(machine, "labels", "pool", "b") })
+				c.sleep(2 * inTime)
+				require.EqualValues(t, 0, *m.budget("amber").Status.RemediatingNodes, "it is for another Node")
+				m.setStatus(machine, func(status map[string]any) { status["nodeRef"] = map[string]any{"kind": "Node", "name": "worker-1"} })
+				c.sleep(2 * inTime)
+				require.EqualValues(t, 1, *m.budget("amber").Status.RemediatingNodes, "P2: what has begun has not ended")
+			})
 		})
-		c.deleteNode("worker-0")
-		c.sleep(2 * inTime)
-		require.True(t, m.deleting(machine))
-		require.Nil(t, m.lease("worker-0"), "M10.3: leases are for Nodes")
-		m.changeMachine("user", machine, func(machine *unstructured.Unstructured) { setEntry(machine, "labels", "pool", "b") })
-		c.sleep(2 * inTime)
-		require.EqualValues(t, 0, *m.budget("amber").Status.RemediatingNodes, "it is for another Node")
-		m.setStatus(machine, func(status map[string]any) { status["nodeRef"] = map[string]any{"kind": "Node", "name": "worker-1"} })
-		c.sleep(2 * inTime)
-		require.EqualValues(t, 1, *m.budget("amber").Status.RemediatingNodes, "P2: the provider is still at work")
-	})
+	}
 }

@@ -62,7 +62,17 @@ func TestRemediationOfAGoneCheck(t *testing.T) {
 // no Node. Then it does (spec M7.4, M12.4).
 func TestRemediationThatAnotherGoesOnWith(t *testing.T) {
 	t.Parallel()
-	for name, drop := range map[string]bool{"it refers to the other one": false, "it refers to its Machine only": true} {
+	dropped := func(m *machineAPI, machine string) {
+		m.server.Modify("garbage-collector", m.kinds[0].crs(), machineKey(machine), dropCheck)
+	}
+	for name, change := range map[string]func(m *machineAPI, machine string){
+		"it refers to the other one":    func(*machineAPI, string) {},
+		"it refers to its Machine only": dropped,
+		"a new process has not seen whose it was": func(m *machineAPI, machine string) {
+			m.loseLeader()
+			dropped(m, machine)
+		},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			withMachines(t, func(t *testing.T, m *machineAPI) {
@@ -72,10 +82,7 @@ func TestRemediationThatAnotherGoesOnWith(t *testing.T) {
 				m.server.Delete("user", nodes, memapi.Key{Name: "worker-0"})
 				m.sleep(inTime)
 				require.NotNil(t, m.server.Get(kind.crs(), machineKey(machine)))
-				if drop { // The next process has not seen whose it was.
-					m.loseLeader()
-					m.server.Modify("garbage-collector", kind.crs(), machineKey(machine), dropCheck)
-				}
+				change(m, machine)
 				m.addMHC("east", "a", asItIs)
 				m.elect()
 				m.sleep(20 * time.Minute)

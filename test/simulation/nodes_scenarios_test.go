@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/test/memapi"
@@ -194,6 +195,27 @@ func TestReadyUnseen(t *testing.T) {
 // NodeHealthCheck has a CR for it, also if no status names one (spec 16.6, P5).
 func TestConfirmationUnread(t *testing.T) {
 	t.Parallel()
+	for name, hide := range map[string]func(c *cluster, crs schema.GroupVersionResource){
+		"the list takes a while": func(c *cluster, crs schema.GroupVersionResource) {
+			c.replaceUnread(crs, 5*time.Second)
+			c.sleep(3 * time.Second)
+		},
+		"lists fail": func(c *cluster, crs schema.GroupVersionResource) {
+			c.loseLeader()
+			c.failLists(crs)
+			c.sleep(2 * time.Minute)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			testConfirmationUnread(t, hide)
+		})
+	}
+}
+
+// testConfirmationUnread has a new process for which something hides the CRs of a kind.
+func testConfirmationUnread(t *testing.T, hide func(c *cluster, crs schema.GroupVersionResource)) {
+	t.Helper()
 	withNHC(t, func(t *testing.T, c *cluster) {
 		confirmed := func() bool {
 			_, has := c.node("master-0").GetAnnotations()[v1alpha1.AnnotationManuallyConfirmedHealthy]
@@ -219,9 +241,7 @@ func TestConfirmationUnread(t *testing.T) {
 		c.sleep(inTime)
 		require.True(t, confirmed())
 
-		c.loseLeader()
-		c.failLists(kind.crs())
-		c.sleep(2 * time.Minute)
+		hide(c, kind.crs())
 		require.True(t, confirmed(), "16.6: there may be a CR")
 		c.deny("list "+kind.crs().Resource, false)
 		c.sleep(time.Minute)
