@@ -311,7 +311,7 @@ NODES_RERUNS ?= 0
 # Clusters wait more than they work: several run side by side.
 .PHONY: test-nodes
 test-nodes: nodes-requirements build nodes helm _output/tests ## Run the tests on real nodes, which really fail (Linux, as root; 10 minutes).
-	NHC_HELM='$(CURDIR)/_output/helm' $(GOTESTSUM) --rerun-fails=$(NODES_RERUNS) --packages=./test/nodes --format=testname --jsonfile=_output/tests/nodes.json -- -count=1 -timeout 20m -parallel 5 $(TEST_FLAGS)
+	NHC_HELM='$(CURDIR)/_output/helm' $(GOTESTSUM) --rerun-fails=$(NODES_RERUNS) --packages=./test/nodes --format=testname --jsonfile=_output/tests/nodes.json -- -count=1 -timeout 30m -parallel 5 $(TEST_FLAGS)
 
 # A module of its own. Not part of test: Cluster API takes minutes to compile, once.
 .PHONY: test-cluster-api

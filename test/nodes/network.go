@@ -93,6 +93,17 @@ func (n network) plugIn(node *Node, pid, nodes int) error {
 	return nil
 }
 
+// unplug removes a cable, which the kernel may have removed already, with the network of the node, or removes meanwhile.
+func (n network) unplug(cable string) error {
+	err := n.ip("link delete " + cable)
+	for _, gone := range []string{"Cannot find device", "No such device"} {
+		if err != nil && strings.Contains(err.Error(), gone) {
+			return nil
+		}
+	}
+	return err
+}
+
 // forwarder takes connections on a port of loopback on to the API server.
 type forwarder struct {
 	listener net.Listener

@@ -207,7 +207,7 @@ func (n *Node) powerOff() error {
 	<-n.on.exited
 	n.on = nil
 	// Otherwise the kernel takes its time, and the name is in use when the power is back.
-	if err := n.cluster.network.ip("link delete " + n.cable()); err != nil && !strings.Contains(err.Error(), "Cannot find device") {
+	if err := n.cluster.network.unplug(n.cable()); err != nil {
 		return err
 	}
 	if err := n.awaitDisk(); err != nil {

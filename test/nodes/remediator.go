@@ -30,7 +30,7 @@ const (
 
 	remediatorInterval = 300 * time.Millisecond
 	// emptyTimeout is how long the pods and volumes of a node that is off may take to go.
-	emptyTimeout = 2 * time.Minute
+	emptyTimeout = 4 * time.Minute
 )
 
 // outOfService says that nothing runs on a node. Then Kubernetes deletes its pods, and detaches its volumes.

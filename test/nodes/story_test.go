@@ -29,8 +29,9 @@ import (
 )
 
 const (
-	// patience is for one step. Other work may keep the machine busy.
-	patience = 2 * time.Minute
+	// patience is for one step. Other work may keep the machine busy, and kubelets wait up to two minutes before they try
+	// again to mount a volume.
+	patience = 5 * time.Minute
 
 	database = "db-0"
 
@@ -180,6 +181,7 @@ func (s *story) nodeOfDatabase() *Node {
 	s.t.Helper()
 	pod, err := s.Kube.CoreV1().Pods(metav1.NamespaceDefault).Get(s.t.Context(), database, metav1.GetOptions{})
 	require.NoError(s.t, err)
+	require.NotEmpty(s.t, pod.Spec.NodeName, "the pod waits for a node")
 	return s.Node(pod.Spec.NodeName)
 }
 
