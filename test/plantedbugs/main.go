@@ -15,6 +15,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -25,6 +26,7 @@ type options struct {
 	seeds  int
 	only   string
 	faults bool
+	matrix string
 }
 
 func main() {
@@ -32,6 +34,7 @@ func main() {
 	flag.IntVar(&o.seeds, "seeds", 200, "the number of seeds that the simulation tries for a bug")
 	flag.StringVar(&o.only, "only", "", "a regular expression: plant only bugs whose name or rule it matches")
 	flag.BoolVar(&o.faults, "faults", true, "run the failure tests where the simulation notices nothing")
+	flag.StringVar(&o.matrix, "matrix", "", "show which of these layers notice each bug, such as unit,simulation,scenarios,integration,failure (the last two take minutes for a bug)")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, o)
@@ -57,15 +60,23 @@ func run(ctx context.Context, o options) (err error) {
 		return fmt.Errorf("making a directory for the builds: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	planted, survivors := 0, []string{}
-	for _, bug := range allBugs() {
-		if !only.MatchString(bug.name) && !only.MatchString(bug.rule) {
-			continue
+	planted := slices.DeleteFunc(allBugs(), func(bug bug) bool { return !only.MatchString(bug.name) && !only.MatchString(bug.rule) })
+	if len(planted) == 0 {
+		return fmt.Errorf("no bug has a name or a rule that matches %q", o.only)
+	}
+	if o.matrix != "" {
+		chosen, err := chooseLayers(o.matrix)
+		if err != nil {
+			return err
 		}
+		return matrix(ctx, planted, chosen, root, dir)
+	}
+	survivors := []string{}
+	for _, bug := range planted {
 		p := &plant{bug: &bug, root: root, dir: dir}
 		caught, err := p.try(ctx, o)
 		notBuilt := (*commandError)(nil) // The others are planted all the same.
-		switch planted++; {
+		switch {
 		case errors.As(err, &notBuilt):
 			survivors, caught = append(survivors, bug.name), "DOES NOT BUILD: "+notBuilt.output
 		case err != nil:
@@ -75,7 +86,7 @@ func run(ctx context.Context, o options) (err error) {
 		}
 		fmt.Printf("%-6s %-70s %s\n", bug.rule, bug.name, caught)
 	}
-	fmt.Printf("%d of %d planted bugs were caught\n", planted-len(survivors), planted)
+	fmt.Printf("%d of %d planted bugs were caught\n", len(planted)-len(survivors), len(planted))
 	if len(survivors) > 0 {
 		return fmt.Errorf("not caught: %s", strings.Join(survivors, "; "))
 	}
@@ -98,8 +109,8 @@ func (p *plant) try(ctx context.Context, o options) (string, error) {
 		return p.tryTests(ctx)
 	}
 	simulation := filepath.Join(p.dir, "simulation.test")
-	if err := p.command(ctx, "", "go", "test", "-c", "-overlay", p.overlay, "-o", simulation, "./test/simulation"); err != nil {
-		return "", fmt.Errorf("building: %w", err)
+	if err := p.buildSimulation(ctx, simulation); err != nil {
+		return "", err
 	}
 	caught, err := p.caughtBy(ctx, "simulation", "test/simulation", simulation, "-test.run=^TestSimulation$", "-test.failfast", "-simulation.first=1", fmt.Sprintf("-simulation.seeds=%d", o.seeds))
 	if caught != "" || err != nil || !o.faults {
@@ -122,6 +133,14 @@ func (p *plant) tryTests(ctx context.Context) (string, error) {
 		return p.caughtBy(ctx, "unit tests", "", "go", "test", "-count=1", "-overlay", p.overlay, "-run="+p.bug.run, "./"+p.bug.unit)
 	}
 	return p.caughtBy(ctx, "integration tests", "", "env", "NHC_CONTROLLER="+controller, "go", "test", "-count=1", "-timeout=10m", "-parallel=10", "-run="+p.bug.integration, "./test/integration")
+}
+
+// buildSimulation builds the simulation with the bug.
+func (p *plant) buildSimulation(ctx context.Context, program string) error {
+	if err := p.command(ctx, "", "go", "test", "-c", "-overlay", p.overlay, "-o", program, "./test/simulation"); err != nil {
+		return fmt.Errorf("building: %w", err)
+	}
+	return nil
 }
 
 // build returns a controller with the bug.

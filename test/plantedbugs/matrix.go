@@ -1,0 +1,129 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// layer is a kind of tests, all of which run with a bug.
+type layer struct {
+	name string
+	// needs is a program that is built with the bug: the simulation, the controller, or nothing.
+	needs string
+	// dir is relative to the root of the repository, and command has the paths of the program and of the overlay.
+	dir     string
+	command func(program, overlay string) []string
+}
+
+var layers = []layer{
+	{name: "unit", command: func(_, overlay string) []string {
+		return []string{"go", "test", "-vet=off", "-timeout=10m", "-overlay=" + overlay, "./pkg/...", "./cmd/..."}
+	}},
+	{name: "simulation", needs: "simulation.test", dir: "test/simulation", command: func(program, _ string) []string {
+		return []string{program, "-test.cpu=4", "-test.timeout=10m", "-test.failfast", "-test.run=^TestSimulation$", "-simulation.first=1", "-simulation.seeds=200"}
+	}},
+	{name: "scenarios", needs: "simulation.test", dir: "test/simulation", command: func(program, _ string) []string {
+		return []string{program, "-test.cpu=4", "-test.timeout=10m", "-test.failfast", "-test.skip=^TestSimulation$"}
+	}},
+	{name: "integration", needs: "nhc-controller", command: func(program, _ string) []string {
+		return []string{"env", "NHC_CONTROLLER=" + program, "go", "test", "-count=1", "-timeout=1h", "-parallel=32", "./test/integration"}
+	}},
+	{name: "failure", needs: "nhc-controller", command: func(program, _ string) []string {
+		return []string{"env", "NHC_CONTROLLER=" + program, "go", "test", "-count=1", "-timeout=1h", "./test/faults"}
+	}},
+}
+
+// chooseLayers returns the layers of a list of names.
+func chooseLayers(names string) ([]layer, error) {
+	var chosen []layer
+	for name := range strings.SplitSeq(names, ",") {
+		known := len(chosen)
+		for _, l := range layers {
+			if l.name == name {
+				chosen = append(chosen, l)
+			}
+		}
+		if len(chosen) == known {
+			return nil, fmt.Errorf("there is no layer %q", name)
+		}
+	}
+	return chosen, nil
+}
+
+// matrix prints which of the layers notice each bug. Before that, none of them may notice anything without a bug.
+func matrix(ctx context.Context, planted []bug, chosen []layer, root, dir string) error {
+	none := planted[0]
+	none.name, none.rule, none.new = "no bug", "", none.old
+	byLayer, byNumber := map[string]int{}, map[int]int{}
+	for i, bug := range append([]bug{none}, planted...) {
+		p := &plant{bug: &bug, root: root, dir: dir}
+		row := fmt.Sprintf("%-6s %-70s", bug.rule, bug.name)
+		noticed := 0
+		for _, l := range chosen {
+			begun := time.Now()
+			is, err := p.noticed(ctx, l)
+			notBuilt := (*commandError)(nil) // The others are planted all the same.
+			switch {
+			case errors.As(err, &notBuilt):
+				row += fmt.Sprintf("  %s does not build", l.name)
+			case err != nil:
+				return fmt.Errorf("planting %q: %w", bug.name, err)
+			case is:
+				noticed++
+				byLayer[l.name]++
+				row += fmt.Sprintf("  %s %.0fs", l.name, time.Since(begun).Seconds())
+			default:
+				row += fmt.Sprintf("  %s -", l.name)
+			}
+		}
+		fmt.Println(row)
+		if i == 0 && noticed > 0 {
+			return errors.New("tests fail without a bug")
+		}
+		if i > 0 {
+			byNumber[noticed]++
+		}
+	}
+	for _, l := range chosen {
+		fmt.Printf("%s: %d of %d\n", l.name, byLayer[l.name], len(planted))
+	}
+	for number := range len(chosen) + 1 {
+		fmt.Printf("noticed by %d layers: %d\n", number, byNumber[number])
+	}
+	return nil
+}
+
+// noticed reports whether a test of a layer fails with the bug. Tests that only take too long do not count.
+func (p *plant) noticed(ctx context.Context, l layer) (bool, error) {
+	if err := p.writeOverlay(); err != nil {
+		return false, err
+	}
+	program := filepath.Join(p.dir, l.needs)
+	var err error
+	switch l.needs {
+	case "simulation.test":
+		err = p.buildSimulation(ctx, program)
+	case "nhc-controller":
+		program, err = p.build(ctx)
+	}
+	if err != nil {
+		return false, err
+	}
+	command := l.command(program, p.overlay)
+	err = p.command(ctx, l.dir, command[0], command[1:]...)
+	failure := (*commandError)(nil)
+	switch {
+	case !errors.As(err, &failure):
+		return false, err
+	case strings.Contains(failure.output, "[build failed]"):
+		return false, failure
+	}
+	return !strings.Contains(failure.output, "panic: test timed out") || strings.Contains(failure.output, "--- FAIL"), nil
+}
