@@ -34,7 +34,9 @@ func TestNodeOfController(t *testing.T) {
 		require.NoError(t, errors.Join(leader.KillRuntime(), leader.StartRuntime()))
 		time.Sleep(watched / 3)
 		s.settle()
-		require.Equal(t, before.UID, s.podOfLeader().UID, "it has stayed where it was")
+		if away := s.notReady(leader); away < tolerated {
+			require.Equal(t, before.UID, s.podOfLeader().UID, "it has stayed where it was, while its node was not Ready for %s", away)
+		}
 	})
 	t.Run("leader", func(t *testing.T) {
 		s := s.in(t)
@@ -61,6 +63,20 @@ func TestNodeOfController(t *testing.T) {
 		s.awaitRepair(leader, late)
 		s.awaitRepair(standby[0], late)
 	})
+}
+
+// tolerated is how long a node of the controller may be not Ready before its pod is replaced: as in the Deployment.
+const tolerated = 2 * time.Second
+
+// notReady returns how long a node has been not Ready since the failure, if it is Ready again. A kubelet that restarts on a
+// busy machine may say for some seconds that the node is not.
+func (s *story) notReady(node *Node) time.Duration {
+	s.t.Helper()
+	from, _, was, _ := s.timeline.find("node "+node.Name+" Ready=False", "\x00")
+	if !was {
+		return 0
+	}
+	return s.await("node "+node.Name+" Ready=True") - from
 }
 
 // podOfLeader returns the replica that leads.
