@@ -64,7 +64,7 @@ func matrix(ctx context.Context, planted []bug, chosen []layer, root, dir string
 	byLayer, byNumber := map[string]int{}, map[int]int{}
 	for i, bug := range append([]bug{none}, planted...) {
 		p := &plant{bug: &bug, root: root, dir: dir}
-		row := fmt.Sprintf("%-6s %-70s", bug.rule, bug.name)
+		row := []string{fmt.Sprintf("%-6s %-70s", bug.rule, bug.name)}
 		noticed := 0
 		for _, l := range chosen {
 			begun := time.Now()
@@ -72,18 +72,18 @@ func matrix(ctx context.Context, planted []bug, chosen []layer, root, dir string
 			notBuilt := (*commandError)(nil) // The others are planted all the same.
 			switch {
 			case errors.As(err, &notBuilt):
-				row += fmt.Sprintf("  %s does not build", l.name)
+				row = append(row, l.name+" does not build")
 			case err != nil:
 				return fmt.Errorf("planting %q: %w", bug.name, err)
 			case is:
 				noticed++
 				byLayer[l.name]++
-				row += fmt.Sprintf("  %s %.0fs", l.name, time.Since(begun).Seconds())
+				row = append(row, fmt.Sprintf("%s %.0fs", l.name, time.Since(begun).Seconds()))
 			default:
-				row += fmt.Sprintf("  %s -", l.name)
+				row = append(row, l.name+" -")
 			}
 		}
-		fmt.Println(row)
+		fmt.Println(strings.Join(row, "  "))
 		if i == 0 && noticed > 0 {
 			return errors.New("tests fail without a bug")
 		}
