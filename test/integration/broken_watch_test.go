@@ -20,24 +20,8 @@ func TestStandbyWithABrokenWatch(t *testing.T) {
 	t.Parallel()
 	c := exclusiveCluster(t)
 	reader := c.createToken(t, "watch-reader", true)
-	s := newScenario(t, c)
-	s.createNodes("a", "b", "c")
-	failure := &outOfOrder{path: "/api/"}
-	proxy, err := faultproxy.Start(c.AdminConfig(), faultproxy.Hooks{Before: failure.before, After: failure.after})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, proxy.Stop()) })
-	leader := c.startController(t, "leader", shortLease...)
-	c.eventuallyLeader(t, "leader")
-	s.createNHC()
-	s.eventuallyCounts(3, 3)
-	standby, err := deploy.Start(t.Context(), c.ControlPlane, deploy.Controller{Name: "standby", Args: append([]string{"-v=5"}, shortLease...), Through: proxy.Config})
-	require.NoError(t, err)
-	t.Cleanup(standby.Stop)
-	eventuallyReady(t, standby)
-
-	failure.begin("nodes")
-	s.fail("a")
-	cr := s.eventuallyCR("a")
+	s, leader, standby, failure := standbyMisses(t, c)
+	cr := s.cr("a")
 	eventuallyLogged(t, standby, "The watch of a cache has failed for too long: nothing that depends on the cache begins")
 	failing := func() float64 {
 		_, body := c.get(t, standby, "Bearer "+reader)
@@ -55,17 +39,12 @@ func TestStandbyWithABrokenWatch(t *testing.T) {
 	require.Zero(t, failing())
 	require.Equal(t, cr.GetUID(), s.cr("a").GetUID())
 	require.Nil(t, s.cr("a").GetDeletionTimestamp())
-	deleted := func(name string) []localkube.Request {
-		return s.requests(func(r localkube.Request) bool {
-			return r.Verb == "delete" && r.Resource == s.kind.remediations.Resource && r.Namespace == s.name && r.Name == s.node(name)
-		})
-	}
-	require.Empty(t, deleted("a"), "P6: the node was down all the time")
+	require.Empty(t, s.deletions("a"), "P6: the node was down all the time")
 	s.heal("a")
 	s.heal("b")
 	s.eventuallyCounts(3, 3)
 	s.eventuallyNoCR("a")
-	require.Len(t, deleted("a"), 1)
+	require.Len(t, s.deletions("a"), 1)
 }
 
 // TestJustBrokenWatch: a standby whose watch of Nodes has broken a moment ago takes over. It has not missed
@@ -73,36 +52,46 @@ func TestStandbyWithABrokenWatch(t *testing.T) {
 func TestJustBrokenWatch(t *testing.T) {
 	t.Parallel()
 	c := exclusiveCluster(t)
-	s := newScenario(t, c)
+	s, leader, standby, failure := standbyMisses(t, c)
+	cr := s.cr("a")
+	leader.Stop()
+	c.eventuallyLeader(t, "standby")
+	eventuallyLogged(t, standby, "Stopped acting on the node: the Node has changed")
+	require.Empty(t, s.deletions("a"), "P6: the node was down all the time")
+	require.Equal(t, cr.GetUID(), s.cr("a").GetUID())
+	failure.end()
+	s.heal("a")
+	s.eventuallyNoCR("a")
+	require.Len(t, s.deletions("a"), 1)
+}
+
+// standbyMisses has a node fail, named a, of which a standby learns nothing: its watch of Nodes fails. The leader creates the CR.
+func standbyMisses(t *testing.T, c *cluster) (s *scenario, leader, standby *localkube.Process, failure *outOfOrder) {
+	t.Helper()
+	s = newScenario(t, c)
 	s.createNodes("a", "b", "c")
-	failure := &outOfOrder{path: "/api/"}
+	failure = &outOfOrder{path: "/api/"}
 	proxy, err := faultproxy.Start(c.AdminConfig(), faultproxy.Hooks{Before: failure.before, After: failure.after})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, proxy.Stop()) })
-	leader := c.startController(t, "leader", shortLease...)
+	leader = c.startController(t, "leader", shortLease...)
 	c.eventuallyLeader(t, "leader")
 	s.createNHC()
 	s.eventuallyCounts(3, 3)
-	standby, err := deploy.Start(t.Context(), c.ControlPlane, deploy.Controller{Name: "standby", Args: append([]string{"-v=5"}, shortLease...), Through: proxy.Config})
+	standby, err = deploy.Start(t.Context(), c.ControlPlane, deploy.Controller{Name: "standby", Args: append([]string{"-v=5"}, shortLease...), Through: proxy.Config})
 	require.NoError(t, err)
 	t.Cleanup(standby.Stop)
 	eventuallyReady(t, standby)
 
 	failure.begin("nodes")
 	s.fail("a")
-	cr := s.eventuallyCR("a")
-	leader.Stop()
-	c.eventuallyLeader(t, "standby")
-	eventuallyLogged(t, standby, "Stopped acting on the node: the Node has changed")
-	deletions := func() []localkube.Request {
-		return s.requests(func(r localkube.Request) bool {
-			return r.Verb == "delete" && r.Resource == s.kind.remediations.Resource && r.Namespace == s.name && r.Name == s.node("a")
-		})
-	}
-	require.Empty(t, deletions(), "P6: the node was down all the time")
-	require.Equal(t, cr.GetUID(), s.cr("a").GetUID())
-	failure.end()
-	s.heal("a")
-	s.eventuallyNoCR("a")
-	require.Len(t, deletions(), 1)
+	s.eventuallyCR("a")
+	return s, leader, standby, failure
+}
+
+// deletions returns the requests to delete the CR of a node.
+func (s *scenario) deletions(node string) []localkube.Request {
+	return s.requests(func(r localkube.Request) bool {
+		return r.Verb == "delete" && r.Resource == s.kind.remediations.Resource && r.Namespace == s.name && r.Name == s.node(node)
+	})
 }
