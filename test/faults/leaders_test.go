@@ -25,8 +25,9 @@ import (
 	"github.com/nhc-controller/nhc-controller/test/rules"
 )
 
-// shortLease lets another replica take over soon.
-var shortLease = []string{"--leader-elect-lease-duration=4s", "--leader-elect-renew-deadline=3s", "--leader-elect-retry-period=300ms"}
+// shortLease lets another replica take over soon. On a busy machine, a request takes seconds, and a leader that loses its
+// lease by that loses events, too.
+var shortLease = []string{"--leader-elect-lease-duration=8s", "--leader-elect-renew-deadline=6s", "--leader-elect-retry-period=300ms"}
 
 // workers is how many NodeHealthChecks a replica syncs at the same time.
 const workers = 5
