@@ -115,9 +115,9 @@ demo-nodes: nodes-requirements build nodes ## Show a pod with a volume that is s
 
 ##@ Test
 
-# The tests on control planes wait a lot: meanwhile there is time for the unit tests.
+# The tests on control planes wait a lot: meanwhile there is time for the unit tests, but not for compilers, which make them late.
 .PHONY: test
-test: ## Run all tests, except those that take long (six to eight minutes on two cores once everything is built).
+test: compiled-tests ## Run all tests, except those that take long (six to eight minutes on two cores once everything is built).
 	@$(MAKE) --no-print-directory --jobs=3 test-integration test-faults test-unit
 	@go run ./hack/testreport -skips=hack/skips.txt _output/tests/*.json
 
@@ -135,8 +135,11 @@ ON_CONTROL_PLANES = ./test/integration ./test/image ./test/localkube
 # They need Helm: make verify-chart and make install-test run them.
 HELM_TESTS = ./test/chart ./test/install
 
+# The other packages: those that have goroutines.
+RACE = $$(go list ./... | grep --invert-match --line-regexp --fixed-strings "$$(go list $(PURE) $(ON_CONTROL_PLANES) $(HELM_TESTS) ./test/faults ./test/nodes)")
+
 # The race detector needs cgo, even where the environment says no, and that a C compiler.
-test-unit build-race build-previous nightly-race-pure nightly-race-simulation nightly-kill-points nightly-actors nightly-faults-%: export CGO_ENABLED = 1
+compiled-tests test-unit build-race build-previous nightly-race-pure nightly-race-simulation nightly-kill-points nightly-actors nightly-faults-%: export CGO_ENABLED = 1
 
 .PHONY: c-compiler
 c-compiler:
@@ -145,13 +148,20 @@ c-compiler:
 _output/tests:
 	@mkdir -p $@
 
+# What go list exports it compiles, and does not link.
+.PHONY: compiled-tests
+compiled-tests: localkube build build-race
+	@echo "Compiling the tests (minutes the first time)"
+	@go list -export -test $(PURE) $(VIRTUAL) $(ON_CONTROL_PLANES) ./test/faults >/dev/null
+	@go list -export -test -race $(RACE) >/dev/null
+
 # Go does not run the tests of a package again if nothing that they use has changed, unless TEST_FLAGS has -count=1.
 .PHONY: test-unit
 test-unit: c-compiler _output/tests ## Run the tests that need no control plane.
 	@echo "Running the unit tests"
 	GOGC=400 nice $(GOTESTSUM) --format=pkgname-and-test-fails --jsonfile=_output/tests/pure.json -- -timeout $(TEST_TIMEOUT) -cpu 4 $(TEST_FLAGS) $(PURE) $(VIRTUAL)
 	nice $(GOTESTSUM) --format=pkgname-and-test-fails --jsonfile=_output/tests/unit.json -- -race -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) \
-		$$(go list ./... | grep --invert-match --line-regexp --fixed-strings "$$(go list $(PURE) $(ON_CONTROL_PLANES) $(HELM_TESTS) ./test/faults ./test/nodes)")
+		$(RACE)
 	go test $(TEST_FLAGS) -run '^TestSyncAllocates' ./pkg/controller/nodehealthcheck # The race detector allocates, too.
 	go -C hack/image test ./... # A module of its own.
 

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"sync"
 	"testing"
 	"time"
 
@@ -37,6 +38,43 @@ func loadPerProcessor() float64 {
 		_, _ = fmt.Sscan(string(text), &load) // Zero if it is not a number.
 	}
 	return load / float64(runtime.NumCPU())
+}
+
+// mostRunnable is how many threads for each processor may want to run when a test begins. Tests that all began at once
+// would all be late.
+const mostRunnable = 6
+
+var beginning sync.Mutex
+
+// AwaitCalm returns when the machine has time for one more test, after idleLimit at the latest: other work may keep it busy
+// for hours.
+func AwaitCalm(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, idleLimit)
+	defer cancel()
+	beginning.Lock()
+	defer beginning.Unlock()
+	calm := false
+	for !calm && ctx.Err() == nil {
+		calm = runnablePerProcessor() <= mostRunnable
+	}
+}
+
+// runnablePerProcessor returns how many threads want to run, on average of a fifth of a second; zero where the system does not say.
+func runnablePerProcessor() float64 {
+	const samples = 10
+	total := 0
+	for range samples {
+		time.Sleep(20 * time.Millisecond)
+		text, err := os.ReadFile("/proc/loadavg") // Such as 0.20 0.18 0.12 1/80 11206.
+		if err != nil {
+			return 0
+		}
+		var averages [3]float64
+		var runnable int
+		_, _ = fmt.Sscanf(string(text), "%f %f %f %d/", &averages[0], &averages[1], &averages[2], &runnable) // Zero as above.
+		total += runnable
+	}
+	return float64(total) / samples / float64(runtime.NumCPU())
 }
 
 // Eventually waits until something holds. A test whose context is done fails at once.
