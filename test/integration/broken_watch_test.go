@@ -65,7 +65,8 @@ func TestJustBrokenWatch(t *testing.T) {
 	require.Len(t, s.deletions("a"), 1)
 }
 
-// standbyMisses has a node fail, named a, of which a standby learns nothing: its watch of Nodes fails. The leader creates the CR.
+// standbyMisses starts a leader and a standby. Then the watch of Nodes of the standby fails, and after that node a. The leader
+// creates the CR.
 func standbyMisses(t *testing.T, c *cluster) (s *scenario, leader, standby *localkube.Process, failure *outOfOrder) {
 	t.Helper()
 	s = newScenario(t, c)

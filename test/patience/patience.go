@@ -23,7 +23,10 @@ const (
 )
 
 // Limit is how long a test waits: longer on a machine that was busy when the process began.
-var Limit = limit(loadPerProcessor())
+var Limit = func() time.Duration {
+	average, _ := load()
+	return limit(average / float64(runtime.NumCPU()))
+}()
 
 // limit returns how long to wait with this number of runnable processes for each processor. The tests themselves
 // cause a few.
@@ -31,13 +34,17 @@ func limit(load float64) time.Duration {
 	return time.Duration(float64(idleLimit) * min(max(load/4, 1), mostTimes))
 }
 
-// loadPerProcessor returns the load of the last minute, zero where the system does not say.
-func loadPerProcessor() float64 {
-	var load float64
-	if text, err := os.ReadFile("/proc/loadavg"); err == nil {
-		_, _ = fmt.Sscan(string(text), &load) // Zero if it is not a number.
-	}
-	return load / float64(runtime.NumCPU())
+// load returns the load of the last minute, and how many threads want to run now.
+func load() (average float64, runnable int) {
+	text, _ := os.ReadFile("/proc/loadavg") // Some systems do not have it.
+	return parseLoad(string(text))
+}
+
+// parseLoad reads what Linux says, such as 0.20 0.18 0.12 1/80 11206. What it does not say is zero.
+func parseLoad(text string) (average float64, runnable int) {
+	var others [2]float64
+	_, _ = fmt.Sscanf(text, "%f %f %f %d/", &average, &others[0], &others[1], &runnable)
+	return average, runnable
 }
 
 // mostRunnable is how many threads for each processor may want to run when a test begins. Tests that all began at once
@@ -59,19 +66,13 @@ func AwaitCalm(ctx context.Context) {
 	}
 }
 
-// runnablePerProcessor returns how many threads want to run, on average of a fifth of a second; zero where the system does not say.
+// runnablePerProcessor returns how many threads want to run, on average of a fifth of a second.
 func runnablePerProcessor() float64 {
 	const samples = 10
 	total := 0
 	for range samples {
 		time.Sleep(20 * time.Millisecond)
-		text, err := os.ReadFile("/proc/loadavg") // Such as 0.20 0.18 0.12 1/80 11206.
-		if err != nil {
-			return 0
-		}
-		var averages [3]float64
-		var runnable int
-		_, _ = fmt.Sscanf(string(text), "%f %f %f %d/", &averages[0], &averages[1], &averages[2], &runnable) // Zero as above.
+		_, runnable := load()
 		total += runnable
 	}
 	return float64(total) / samples / float64(runtime.NumCPU())

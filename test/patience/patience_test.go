@@ -24,3 +24,17 @@ func TestLimit(t *testing.T) {
 		t.Run(name, func(t *testing.T) { require.Equal(t, tc.want, limit(tc.load)) })
 	}
 }
+
+// TestParseLoad: a system that does not say how busy it is counts as idle.
+func TestParseLoad(t *testing.T) {
+	for text, want := range map[string][2]float64{
+		"4.50 0.18 0.12 13/812 11206\n": {4.5, 13},
+		"4.50 0.18":                     {4.5, 0},
+		"":                              {0, 0},
+	} {
+		t.Run(text, func(t *testing.T) {
+			average, runnable := parseLoad(text)
+			require.Equal(t, want, [2]float64{average, float64(runnable)})
+		})
+	}
+}

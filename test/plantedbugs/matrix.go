@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// layer is a kind of tests, all of which run with a bug.
+// layer is a kind of tests. The matrix runs all of them with each bug.
 type layer struct {
 	name string
 	// needs is a program that is built with the bug: the simulation, the controller, or nothing.
