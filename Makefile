@@ -11,9 +11,11 @@ SHELL := /usr/bin/env bash
 .DEFAULT_GOAL := help
 
 # Everything works in a copy that is no clone, too. With the same flags as hack/localkube/build.sh,
-# what the product shares with the control plane is compiled once.
-export GOFLAGS := $(strip $(GOFLAGS) -buildvcs=false -trimpath)
+# what the product, the tests and the linter share with the control plane is compiled once. The linter
+# vets: go test would compile every dependency once more for it.
+export GOFLAGS := $(strip $(GOFLAGS) -buildvcs=false -trimpath -vet=off)
 export GOWORK := off
+export CGO_ENABLED ?= 0
 
 LDFLAGS = -s -w $(shell hack/version.sh $(RELEASE))
 GOLANGCI_LINT := go tool -modfile=hack/tools/golangci-lint/go.mod golangci-lint
@@ -39,11 +41,11 @@ help: ## List the targets.
 
 .PHONY: build
 build: build-plugin ## Build bin/nhc-controller, bin/nhc-dashboard and bin/kubectl-nhc.
-	CGO_ENABLED=0 go build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/nhc-controller ./cmd/nhc-dashboard
+	go build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/nhc-controller ./cmd/nhc-dashboard
 
 .PHONY: build-plugin
 build-plugin: ## Build bin/kubectl-nhc, the plugin kubectl nhc.
-	CGO_ENABLED=0 go build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/kubectl-nhc
+	go build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/kubectl-nhc
 
 # The Go that builds the image with a container engine: a release names it by its digest.
 GO_IMAGE ?= golang:1.26
@@ -90,28 +92,28 @@ SCENARIO ?= nodes
 
 .PHONY: demo
 demo: demo-scenario build localkube ## Show the controller at work on a control plane of its own (SCENARIO=nodes, machines, zone, pace, stop, freeze or pools; KEEP=1 leaves it running, with a dashboard).
-	CGO_ENABLED=0 go run ./test/demo '$(SCENARIO)'
+	go run ./test/demo '$(SCENARIO)'
 
 # Before anything is built.
 .PHONY: demo-scenario
 demo-scenario:
-	@CGO_ENABLED=0 go run ./test/demo -check '$(SCENARIO)'
+	@go run ./test/demo -check '$(SCENARIO)'
 
 # Not part of localkube: only real nodes need a kubelet.
 .PHONY: nodes
 nodes: localkube
 	@hack/localkube/build.sh bin nodes
-	CGO_ENABLED=0 go build -ldflags='-s -w' -o bin/ ./test/nodes/realnode
+	go build -ldflags='-s -w' -o bin/ ./test/nodes/realnode
 	@$(MAKE) --no-print-directory image-oci IMAGE_ARCHITECTURES="$$(go env GOARCH)" IMAGE_DIR=_output/nodes
 
 # Before anything else is built.
 .PHONY: nodes-requirements
 nodes-requirements:
-	@CGO_ENABLED=0 go run ./test/nodes/demo -check
+	@go run ./test/nodes/demo -check
 
 .PHONY: demo-nodes
 demo-nodes: nodes-requirements build nodes ## Show a pod with a volume that is stuck on a failed node, and the controller at work, on real nodes (Linux, as root; 4 minutes; KEEP=1 leaves it running).
-	CGO_ENABLED=0 go run ./test/nodes/demo
+	go run ./test/nodes/demo
 
 ##@ Test
 
@@ -138,8 +140,8 @@ HELM_TESTS = ./test/chart ./test/install
 # The other packages: those that have goroutines.
 RACE = $$(go list ./... | grep --invert-match --line-regexp --fixed-strings "$$(go list $(PURE) $(ON_CONTROL_PLANES) $(HELM_TESTS) ./test/faults ./test/nodes)")
 
-# The race detector needs cgo, even where the environment says no, and that a C compiler.
-compiled-tests test-unit build-race build-previous nightly-race-pure nightly-race-simulation nightly-kill-points nightly-actors nightly-faults-%: export CGO_ENABLED = 1
+# The race detector needs cgo, and that a C compiler.
+WITH_RACE = CGO_ENABLED=1
 
 .PHONY: c-compiler
 c-compiler:
@@ -153,14 +155,14 @@ _output/tests:
 compiled-tests: localkube build build-race
 	@echo "Compiling the tests (minutes the first time)"
 	@go list -export -test $(PURE) $(VIRTUAL) $(ON_CONTROL_PLANES) ./test/faults >/dev/null
-	@go list -export -test -race $(RACE) >/dev/null
+	@$(WITH_RACE) go list -export -test -race $(RACE) >/dev/null
 
 # Go does not run the tests of a package again if nothing that they use has changed, unless TEST_FLAGS has -count=1.
 .PHONY: test-unit
 test-unit: c-compiler _output/tests ## Run the tests that need no control plane.
 	@echo "Running the unit tests"
 	GOGC=400 nice $(GOTESTSUM) --format=pkgname-and-test-fails --jsonfile=_output/tests/pure.json -- -timeout $(TEST_TIMEOUT) -cpu 4 $(TEST_FLAGS) $(PURE) $(VIRTUAL)
-	nice $(GOTESTSUM) --format=pkgname-and-test-fails --jsonfile=_output/tests/unit.json -- -race -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) \
+	$(WITH_RACE) nice $(GOTESTSUM) --format=pkgname-and-test-fails --jsonfile=_output/tests/unit.json -- -race -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) \
 		$(RACE)
 	go test $(TEST_FLAGS) -run '^TestSyncAllocates' ./pkg/controller/nodehealthcheck # The race detector allocates, too.
 	go -C hack/image test ./... # A module of its own.
@@ -168,7 +170,7 @@ test-unit: c-compiler _output/tests ## Run the tests that need no control plane.
 # The programs with the race detector in them.
 .PHONY: build-race
 build-race: c-compiler
-	go build -race -o bin/race/ ./cmd/nhc-controller ./cmd/nhc-dashboard
+	$(WITH_RACE) go build -race -o bin/race/ ./cmd/nhc-controller ./cmd/nhc-dashboard
 
 # The programs that the integration tests run: bin, or bin/race as in nightly-race.
 PROGRAMS ?= bin
@@ -193,7 +195,7 @@ PREVIOUS ?= $(shell git describe --tags --abbrev=0 HEAD^ 2>/dev/null || echo aae
 build-previous: c-compiler
 	rm -rf _output/previous && mkdir -p _output/previous/source
 	git archive '$(PREVIOUS)' | tar -x -C _output/previous/source
-	go -C _output/previous/source build -race -o ../nhc-controller ./cmd/nhc-controller
+	$(WITH_RACE) go -C _output/previous/source build -race -o ../nhc-controller ./cmd/nhc-controller
 
 FAULTS_FLAGS ?=
 
@@ -247,11 +249,11 @@ nightly-targets:
 
 .PHONY: nightly-race-pure
 nightly-race-pure: c-compiler _output/tests
-	$(GOTESTSUM) --format=pkgname-and-test-fails --jsonfile=_output/tests/nightly-race.json -- -count=1 -race -timeout 1h $(PURE)
+	$(WITH_RACE) $(GOTESTSUM) --format=pkgname-and-test-fails --jsonfile=_output/tests/nightly-race.json -- -count=1 -race -timeout 1h $(PURE)
 
 .PHONY: nightly-race-simulation
 nightly-race-simulation: c-compiler
-	$(MAKE) simulate SEEDS=200 TEST_FLAGS=-race
+	$(WITH_RACE) $(MAKE) simulate SEEDS=200 TEST_FLAGS=-race
 
 .PHONY: nightly-race-integration
 nightly-race-integration:
@@ -259,17 +261,17 @@ nightly-race-integration:
 
 .PHONY: nightly-kill-points
 nightly-kill-points: localkube build-race _output/tests
-	NHC_CONTROLLER=$(CURDIR)/bin/race/nhc-controller $(GOTESTSUM) --format=testname --jsonfile=_output/tests/nightly-kill-points.json -- \
+	$(WITH_RACE) NHC_CONTROLLER=$(CURDIR)/bin/race/nhc-controller $(GOTESTSUM) --format=testname --jsonfile=_output/tests/nightly-kill-points.json -- \
 		-count=1 -race -timeout 1h ./test/integration -run 'KilledAtEachWrite|MachineDeletionFaults' -kill.all
 
 .PHONY: nightly-actors
 nightly-actors: localkube build-race _output/tests
-	NHC_CONTROLLER=$(CURDIR)/bin/race/nhc-controller $(GOTESTSUM) --format=testname --jsonfile=_output/tests/nightly-actors.json -- \
+	$(WITH_RACE) NHC_CONTROLLER=$(CURDIR)/bin/race/nhc-controller $(GOTESTSUM) --format=testname --jsonfile=_output/tests/nightly-actors.json -- \
 		-count=1 -race -timeout 1h ./test/integration -run OneActorPerNode -actors.for=10m -actors.seed=$(NIGHTLY_SEED)
 
 # One of the failure tests in its long form.
 nightly-faults-%: build build-previous
-	$(MAKE) test-faults TEST_TIMEOUT=3h TEST_FLAGS='-race -run ^Test$*$$$$' \
+	$(WITH_RACE) $(MAKE) test-faults TEST_TIMEOUT=3h TEST_FLAGS='-race -run ^Test$*$$$$' \
 		FAULTS_FLAGS='-faults.long=true -faults.previous=$(CURDIR)/_output/previous/nhc-controller -faults.seed=$(NIGHTLY_SEED)'
 
 # No seed of one night is one of another.
@@ -378,7 +380,7 @@ lint: ## Run golangci-lint, at the version in hack/tools.
 	$(GOLANGCI_LINT) run ./...
 
 .PHONY: verify
-verify: verify-boilerplate verify-fmt verify-tidy verify-versions verify-vet verify-codegen verify-manifests verify-workflows lint ## Check everything but the tests.
+verify: verify-boilerplate verify-fmt verify-tidy verify-versions verify-codegen verify-manifests verify-workflows lint ## Check everything but the tests.
 
 .PHONY: verify-boilerplate
 verify-boilerplate: ## Check the copyright notices.
@@ -396,10 +398,6 @@ verify-tidy: ## Check the go.mod files.
 .PHONY: verify-versions
 verify-versions: ## Check that the product and the control plane of the tests share their modules.
 	hack/verify-versions.sh
-
-.PHONY: verify-vet
-verify-vet: ## Run go vet.
-	go vet ./...
 
 .PHONY: verify-codegen
 verify-codegen: ## Check that the generated code is up to date.
@@ -421,14 +419,12 @@ verify-monitoring: ## Check the alerts, the dashboard and the runbooks.
 
 # Not part of verify: Cluster API takes minutes to compile, once.
 .PHONY: verify-cluster-api
-verify-cluster-api: ## Run go vet and golangci-lint on test/clusterapi.
-	go -C test/clusterapi vet ./...
+verify-cluster-api: ## Run golangci-lint on test/clusterapi.
 	cd test/clusterapi && go tool -modfile=../../hack/tools/golangci-lint/go.mod golangci-lint run ./...
 
 # Not part of verify: what drives the browser takes a while to compile, once.
 .PHONY: verify-dashboard
-verify-dashboard: ## Run go vet and golangci-lint on test/dashboard.
-	go -C test/dashboard vet ./...
+verify-dashboard: ## Run golangci-lint on test/dashboard.
 	cd test/dashboard && go tool -modfile=../../hack/tools/golangci-lint/go.mod golangci-lint run ./...
 
 # Not part of verify: Helm takes minutes to compile, once.
