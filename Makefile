@@ -182,10 +182,11 @@ PARALLEL ?= 32
 # a test holds back for a moment may time out. CI allows it twice; what fails by itself fails three times.
 RERUNS ?= 0
 
+# The failure tests judge by seconds, so the processors are theirs first. The others wait for what comes.
 .PHONY: test-integration
 test-integration: localkube $(if $(filter bin,$(PROGRAMS)),build,build-race) _output/tests ## Run the tests on a real control plane.
 	@echo "Running the integration tests"
-	NHC_CONTROLLER=$(CURDIR)/$(PROGRAMS)/nhc-controller $(GOTESTSUM) --rerun-fails=$(RERUNS) --packages="$(ON_CONTROL_PLANES)" --format=testname \
+	NHC_CONTROLLER=$(CURDIR)/$(PROGRAMS)/nhc-controller nice -n 5 $(GOTESTSUM) --rerun-fails=$(RERUNS) --packages="$(ON_CONTROL_PLANES)" --format=testname \
 		--jsonfile=_output/tests/integration.json -- -count=1 -timeout $(TEST_TIMEOUT) -p 3 -parallel $(PARALLEL) $(TEST_FLAGS)
 
 # The release that TestRollingUpdate updates from. As long as there is none, a commit stands in for it.

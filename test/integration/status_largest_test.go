@@ -13,9 +13,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/retry"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/controller/nodehealthcheck"
@@ -30,13 +33,16 @@ var (
 	since       = metav1.NewTime(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
 )
 
+// late reports whether a request has taken longer than the API server permits, and may be carried out yet.
+func late(err error) bool { return apierrors.IsTimeout(err) || apierrors.IsConflict(err) }
+
 // testLargestStatus writes the largest status of each mix as the controller writes it:
 // the API server accepts it, and stores less than 1 MiB (spec 18.6).
 func testLargestStatus(a *admission) {
 	long := func(i int) string { return fmt.Sprintf("%s%05d", strings.Repeat("n", 248), i) }
 	short := func(i int) string { return fmt.Sprintf("n%d", i) }
-	stored := a.store("largest", a.spec(escalatingSpec, `{}`), "")
-	for name, tc := range map[string]struct {
+	name := a.store("largest", a.spec(escalatingSpec, `{}`), "").GetName()
+	for mix, tc := range map[string]struct {
 		node         func(int) string
 		nodes        int // 5000 by default.
 		remediations int
@@ -53,7 +59,8 @@ func testLargestStatus(a *admission) {
 		"remediations of long names":      {node: long, remediations: 1, message: plainText},
 		"many remediations of long names": {node: long, remediations: 32, message: escapedText},
 	} {
-		a.Run(name, func(t *testing.T) {
+		a.Run(mix, func(t *testing.T) {
+			var stored *unstructured.Unstructured
 			entries := make([]v1alpha1.UnhealthyNode, cmp.Or(tc.nodes, 5000))
 			for i := range entries {
 				entries[i] = largestEntry(tc.node(i), tc.remediations, tc.message)
@@ -71,10 +78,14 @@ func testLargestStatus(a *admission) {
 				status.Phase = reason
 				content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(status)
 				require.NoError(t, err)
-				stored.Object["status"] = content
-				updated, err := a.client.UpdateStatus(t.Context(), stored, metav1.UpdateOptions{FieldManager: nodehealthcheck.Name})
-				require.NoError(t, err)
-				stored = updated
+				require.NoError(t, retry.OnError(retry.DefaultRetry, late, func() error {
+					latest, err := a.client.Get(t.Context(), name, metav1.GetOptions{})
+					if err == nil {
+						latest.Object["status"] = content
+						stored, err = a.client.UpdateStatus(t.Context(), latest, metav1.UpdateOptions{FieldManager: nodehealthcheck.Name})
+					}
+					return err
+				}))
 			}
 			encoded, err := json.Marshal(stored.Object) // As the API server stores it: managed fields and all.
 			require.NoError(t, err)

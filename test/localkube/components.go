@@ -34,7 +34,7 @@ const (
 
 	// startTimeout is long enough for a busy machine. A component that cannot start
 	// exits, and is noticed at once.
-	startTimeout = 4 * time.Minute
+	startTimeout = 10 * time.Minute
 	pollInterval = 50 * time.Millisecond
 
 	// componentGrace is enough for an orderly shutdown. When the test has died, all
