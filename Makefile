@@ -12,7 +12,7 @@ SHELL := /usr/bin/env bash
 
 # Everything works in a copy that is no clone, too. With the same flags as hack/localkube/build.sh,
 # what the product, the tests and the linter share with the control plane is compiled once. The linter
-# vets: go test would compile every dependency once more for it.
+# vets; go test would have to check every dependency for it, too.
 export GOFLAGS := $(strip $(GOFLAGS) -buildvcs=false -trimpath -vet=off)
 export GOWORK := off
 export CGO_ENABLED ?= 0

@@ -35,13 +35,13 @@ func TestLease(t *testing.T) {
 	require.False(t, s.leaseRequests("create", "a")[0].Time.After(s.crRequests("create", "a")[0].Time), "14.2: first the lease")
 	s.report("a", [2]string{v1alpha1.RemediationSucceeded, "True"})
 	s.catchUp()
-	require.Equal(t, lease.ResourceVersion, s.nodeLease("a").ResourceVersion, "P3: not before its time")
+	s.requireNotRenewedEarly("a", lease)
 	s.heal("a")
 	s.eventuallyNoNodeLease("a")
 	s.eventuallyCounts(1, 1)
 	require.Nil(t, s.cr("a"), "14.9: when the node has no own CR any more")
 	require.Len(t, s.leaseRequests("create", "a"), 1)
-	require.Empty(t, s.leaseRequests("update", "a"), "P3")
+	require.LessOrEqual(t, len(s.leaseRequests("update", "a")), int(time.Since(lease.Spec.RenewTime.Time)/time.Minute), "P3: not before their time")
 	require.Empty(t, s.leaseRequests("patch", "a"), "P3")
 	require.NotEmpty(t, s.leaseRequests("delete", "a"))
 
@@ -51,6 +51,15 @@ func TestLease(t *testing.T) {
 	again := s.nodeLease("a")
 	s.requireLease(again, "a", 660*time.Second, 0)
 	require.NotEqual(t, lease.UID, again.UID)
+}
+
+// requireNotRenewedEarly requires that a lease is as it was, or that the controller has renewed it when that was due: a minute
+// later (spec 14.5), which a busy machine may take for a few steps of a test.
+func (s *scenario) requireNotRenewedEarly(name string, was *coordinationv1.Lease) {
+	s.t.Helper()
+	if lease := s.nodeLease(name); lease.ResourceVersion != was.ResourceVersion {
+		require.GreaterOrEqual(s.t, lease.Spec.RenewTime.Sub(was.Spec.RenewTime.Time), time.Minute, "P3: not before its time")
+	}
 }
 
 // TestLeaseLeftOver: leases of the time before (spec 14.2, 14.4). TestLeaseForFirstCR has the other ones.
