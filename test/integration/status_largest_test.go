@@ -33,7 +33,7 @@ var (
 	since       = metav1.NewTime(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
 )
 
-// late reports whether a request has taken longer than the API server permits, and may be carried out yet.
+// late reports whether a request took longer than the API server permits, or such a request has been carried out after all.
 func late(err error) bool { return apierrors.IsTimeout(err) || apierrors.IsConflict(err) }
 
 // testLargestStatus writes the largest status of each mix as the controller writes it:
