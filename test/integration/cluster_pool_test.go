@@ -83,7 +83,6 @@ func (p *pool) take(ctx context.Context) (*member, error) {
 }
 
 func newMember(ctx context.Context) (*member, error) {
-	patience.AwaitCalm(ctx)
 	users := []string{deploy.User}
 	for _, name := range replicas {
 		users = append(users, replicaUser(name))

@@ -79,7 +79,6 @@ func newScenario(t *testing.T, c *cluster) *scenario {
 // newEmptyScenario returns a scenario without a template. The key is unique.
 func newEmptyScenario(t *testing.T, c *cluster, key string, kind remediationKind) *scenario {
 	t.Helper()
-	patience.AwaitCalm(t.Context())
 	s := &scenario{cluster: c, t: t, name: uniqueName(key), kind: kind, begin: time.Now()}
 	_, err := c.kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.name}}, metav1.CreateOptions{})
 	require.NoError(t, err)
