@@ -20,8 +20,8 @@ export CGO_ENABLED := 0
 LDFLAGS = -s -w $(shell hack/version.sh $(RELEASE))
 GOLANGCI_LINT := go tool -modfile=hack/tools/golangci-lint/go.mod golangci-lint
 
-# Prints the results of tests as they come, and keeps them for testreport.
-GOTESTSUM := go tool -modfile=hack/tools/gotestsum/go.mod gotestsum
+# Prints the results of go test -json as they come, and keeps them for the sum: $(call FOLLOW,NAME).
+FOLLOW = go run ./hack/testreport -keep=_output/tests/$(1).json
 
 # Without it, a process with the race detector sleeps for a second before it exits.
 export GORACE ?= atexit_sleep_ms=50
@@ -117,28 +117,21 @@ demo-nodes: nodes-requirements build nodes ## Show a pod with a volume that is s
 
 ##@ Test
 
-# The tests on control planes wait a lot: meanwhile there is time for the unit tests, but not for compilers, which make them late.
+# One suite after the other: nothing that a test waits for is late because of another suite.
 .PHONY: test
-test: compiled-tests ## Run all tests, except those that take long (six to eight minutes on two cores once everything is built).
-	@$(MAKE) --no-print-directory --jobs=3 test-integration test-faults test-unit
-	@go run ./hack/testreport -skips=hack/skips.txt _output/tests/*.json
+test: compiled-tests ## Run the unit tests, the simulation, and the core of the tests on control planes.
+	@rm -rf _output/tests
+	@status=0; for suite in test-unit test-core; do $(MAKE) --no-print-directory "$${suite}" || status=1; done; \
+		go run ./hack/testreport -skips=hack/skips.txt _output/tests/*.json && exit "$${status}"
 
-# Packages without goroutines: the linter sees to that. The race detector makes them
-# several times slower, and has nothing to find.
-PURE = ./hack/... ./pkg/apis/... ./pkg/budget ./pkg/evaluation ./pkg/health ./pkg/history ./pkg/kubectl/lint ./pkg/kubectl/simulation ./pkg/kubectl/view ./pkg/machinehealth ./pkg/remediation ./pkg/remediation/object ./pkg/slot ./pkg/status ./test/docs ./test/plantedbugs ./test/rules
-
-# In virtual time nothing is late: these tests are many, and much slower with the race detector,
-# with which there are fewer. Goroutines of a simulation run on four processors. Memory is not what they are short of (GOGC).
-VIRTUAL = ./test/memapi ./test/simulation
-
-# They run on control planes. The package that takes longest is first.
+# They run on control planes.
 ON_CONTROL_PLANES = ./test/integration ./test/image ./test/localkube
 
 # They need Helm: make verify-chart and make install-test run them.
 HELM_TESTS = ./test/chart ./test/install
 
-# The other packages: those that have goroutines.
-RACE = $$(go list ./... | grep --invert-match --line-regexp --fixed-strings "$$(go list $(PURE) $(ON_CONTROL_PLANES) $(HELM_TESTS) ./test/faults ./test/nodes)")
+# All other packages.
+UNIT = $$(go list ./... | grep --invert-match --line-regexp --fixed-strings "$$(go list $(ON_CONTROL_PLANES) $(HELM_TESTS) ./test/faults ./test/nodes)")
 
 # The race detector needs cgo, and that a C compiler.
 WITH_RACE = CGO_ENABLED=1
@@ -152,20 +145,17 @@ _output/tests:
 
 # What go list exports it compiles, and does not link.
 .PHONY: compiled-tests
-compiled-tests: localkube build build-race
-	@echo "Compiling the tests (minutes the first time)"
-	@go list -export -test $(PURE) $(VIRTUAL) $(ON_CONTROL_PLANES) ./test/faults >/dev/null
-	@$(WITH_RACE) go list -export -test -race $(RACE) >/dev/null
+compiled-tests: localkube build
+	@echo "Compiling the tests"
+	@go list -export -test $(UNIT) ./test/integration >/dev/null
 
 # Go does not run the tests of a package again if nothing that they use has changed, unless TEST_FLAGS has -count=1.
+# Goroutines of a simulation run on four processors. Memory is not what tests are short of (GOGC).
 .PHONY: test-unit
-test-unit: c-compiler _output/tests ## Run the tests that need no control plane.
-	@echo "Running the unit tests"
-	GOGC=400 nice $(GOTESTSUM) --format=pkgname-and-test-fails --jsonfile=_output/tests/pure.json -- -timeout $(TEST_TIMEOUT) -cpu 4 $(TEST_FLAGS) $(PURE) $(VIRTUAL)
-	$(WITH_RACE) nice $(GOTESTSUM) --format=pkgname-and-test-fails --jsonfile=_output/tests/unit.json -- -race -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) \
-		$(RACE)
-	go test $(TEST_FLAGS) -run '^TestSyncAllocates' ./pkg/controller/nodehealthcheck # The race detector allocates, too.
-	go -C hack/image test -vet=all ./... # A module of its own, which the linter does not read.
+test-unit: _output/tests ## Run the tests that need no control plane.
+	@echo "Running the unit tests and the simulation"
+	@GOGC=400 go test -json -timeout $(TEST_TIMEOUT) -cpu 4 $(TEST_FLAGS) $(UNIT) | $(call FOLLOW,unit)
+	@go -C hack/image test -json -vet=all ./... | $(call FOLLOW,image-module) # A module of its own, which the linter does not read.
 
 # The programs with the race detector in them.
 .PHONY: build-race
@@ -175,19 +165,34 @@ build-race: c-compiler
 # The programs that the integration tests run: bin, or bin/race as in nightly-race.
 PROGRAMS ?= bin
 
-# Most tests wait for what the control planes do, so many of them run at a time.
-PARALLEL ?= 32
+# Most tests wait for what the control planes do, so several of them run at a time.
+PARALLEL ?= 8
 
-# How often a test that has failed on a control plane runs again. On a machine that is busy with other work, a request that
-# a test holds back for a moment may time out. CI allows it twice; what fails by itself fails three times.
-RERUNS ?= 0
+# How many control planes there are besides the shared one. Each takes up to a gigabyte of memory.
+CLUSTERS ?= 2
 
-# The failure tests judge by seconds, so the processors are theirs first. The others wait for what comes.
+# $(call INTEGRATION,NAME,PACKAGES AND FLAGS)
+INTEGRATION = NHC_CONTROLLER=$(CURDIR)/$(PROGRAMS)/nhc-controller go test -json -count=1 -timeout $(TEST_TIMEOUT) -parallel $(PARALLEL) $(TEST_FLAGS) $(2) \
+	| $(call FOLLOW,$(1)) -tests
+
+# A regular expression for the tests that a file lists.
+LISTED = ^($$(grep --invert-match '^\#' $(1) | paste --serial --delimiters='|'))$$
+
+.PHONY: test-core
+test-core: localkube build _output/tests ## Run the core of the tests on control planes (test/integration/testdata/core.txt).
+	@echo "Running the core of the tests on control planes"
+	@$(call INTEGRATION,core,./test/integration -run "$(call LISTED,test/integration/testdata/core.txt)" -clusters=$(CLUSTERS))
+
+# Those that judge by seconds are left to make nightly.
+.PHONY: test-rest
+test-rest: localkube build _output/tests ## Run the other tests on control planes, except those that judge by seconds (test/integration/testdata/seconds.txt).
+	@echo "Running the other tests on control planes"
+	@$(call INTEGRATION,rest,-p 1 $(ON_CONTROL_PLANES) -skip "$(call LISTED,test/integration/testdata/core.txt test/integration/testdata/seconds.txt)")
+
 .PHONY: test-integration
-test-integration: localkube $(if $(filter bin,$(PROGRAMS)),build,build-race) _output/tests ## Run the tests on a real control plane.
-	@echo "Running the integration tests"
-	NHC_CONTROLLER=$(CURDIR)/$(PROGRAMS)/nhc-controller nice -n 5 $(GOTESTSUM) --rerun-fails=$(RERUNS) --packages="$(ON_CONTROL_PLANES)" --format=testname \
-		--jsonfile=_output/tests/integration.json -- -count=1 -timeout $(TEST_TIMEOUT) -p 3 -parallel $(PARALLEL) $(TEST_FLAGS)
+test-integration: localkube $(if $(filter bin,$(PROGRAMS)),build,build-race) _output/tests ## Run all tests on control planes.
+	@echo "Running the tests on control planes"
+	@$(call INTEGRATION,integration,-p 1 $(ON_CONTROL_PLANES))
 
 # The release that TestRollingUpdate updates from. As long as there is none, a commit stands in for it.
 PREVIOUS ?= $(shell git describe --tags --abbrev=0 HEAD^ 2>/dev/null || echo aae2e14)
@@ -204,8 +209,15 @@ FAULTS_FLAGS ?=
 .PHONY: test-faults
 test-faults: localkube build-race _output/tests ## Run the failure tests, in their short form.
 	@echo "Running the failure tests"
-	NHC_CONTROLLER=$(CURDIR)/bin/race/nhc-controller $(GOTESTSUM) --rerun-fails=$(RERUNS) --packages=./test/faults --format=testname \
-		--jsonfile=_output/tests/faults.json -- -count=1 -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) $(FAULTS_FLAGS)
+	@NHC_CONTROLLER=$(CURDIR)/bin/race/nhc-controller go test -json -count=1 -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) ./test/faults $(FAULTS_FLAGS) \
+		| $(call FOLLOW,faults) -tests
+
+# In this form nothing depends on how fast a machine is.
+.PHONY: test-faults-order
+test-faults-order: localkube build _output/tests ## Run three failure tests, judged by order only.
+	@echo "Running failure tests, judged by order"
+	@NHC_CONTROLLER=$(CURDIR)/bin/nhc-controller go test -json -count=1 -timeout $(TEST_TIMEOUT) $(TEST_FLAGS) ./test/faults \
+		-run '^Test(APIServer|Killed|Leaders)$$' -faults.order | $(call FOLLOW,faults-order) -tests
 
 SEEDS ?= 1000
 FIRST ?= 1
@@ -232,8 +244,22 @@ mutation-%:
 # The seed of this night: with it a failure can be repeated.
 NIGHTLY_SEED ?= $(shell date +%Y%m%d)
 
+# What .ci/run makes in turn: five minutes at most, once what it needs is compiled.
+
+.PHONY: turn-race
+turn-race: c-compiler _output/tests ## Run the tests of packages with goroutines, and 20 simulations, with the race detector.
+	@$(WITH_RACE) go test -json -count=1 -race -timeout $(TEST_TIMEOUT) ./pkg/watches ./pkg/nodeindex ./pkg/reconcile ./pkg/sightings ./test/simulation | $(call FOLLOW,turn-race)
+
+.PHONY: turn-kill-points
+turn-kill-points: localkube build _output/tests ## Kill the controller at each of its writes.
+	@$(call INTEGRATION,turn-kill-points,./test/integration -run '^TestKilledAtEachWrite$$' -kill.all)
+
+.PHONY: turn-planted-bugs
+turn-planted-bugs: ## Plant a tenth of the bugs, those that the tests of their package notice.
+	go run ./test/plantedbugs -only='^1' -faults=false -seeds=20
+
 # What takes too long for every change, in targets of an hour at most.
-NIGHTLY := nightly-race-pure nightly-race-simulation nightly-race-integration nightly-kill-points nightly-actors \
+NIGHTLY := nightly-race-unit nightly-race-simulation nightly-race-integration nightly-kill-points nightly-actors test-integration test-nodes \
 	$(addprefix nightly-faults-,Quiet Killed Leaders RollingUpdate Clocks APIServer Remediators Nodes NodeHealthChecks Churn MemoryLimit) \
 	$(addprefix nightly-simulation-,0 1 2 3 4 5 6 7 8 9) nightly-fuzz planted-bugs $(addprefix mutation-,$(MUTATED)) nightly-bench \
 	install-test test-versions test-cluster-api verify-cluster-api verify-reproducible verify-release govulncheck
@@ -248,9 +274,9 @@ nightly: ## Run what takes too long for make test (a day; side by side in the wo
 nightly-targets:
 	@printf '%s\n' $(NIGHTLY)
 
-.PHONY: nightly-race-pure
-nightly-race-pure: c-compiler _output/tests
-	$(WITH_RACE) $(GOTESTSUM) --format=pkgname-and-test-fails --jsonfile=_output/tests/nightly-race.json -- -count=1 -race -timeout 1h $(PURE)
+.PHONY: nightly-race-unit
+nightly-race-unit: c-compiler _output/tests
+	$(WITH_RACE) go test -json -count=1 -race -timeout 1h $(UNIT) | $(call FOLLOW,nightly-race)
 
 .PHONY: nightly-race-simulation
 nightly-race-simulation: c-compiler
@@ -262,13 +288,13 @@ nightly-race-integration:
 
 .PHONY: nightly-kill-points
 nightly-kill-points: localkube build-race _output/tests
-	$(WITH_RACE) NHC_CONTROLLER=$(CURDIR)/bin/race/nhc-controller $(GOTESTSUM) --format=testname --jsonfile=_output/tests/nightly-kill-points.json -- \
-		-count=1 -race -timeout 1h ./test/integration -run 'KilledAtEachWrite|MachineDeletionFaults' -kill.all
+	$(WITH_RACE) NHC_CONTROLLER=$(CURDIR)/bin/race/nhc-controller go test -json -count=1 -race -timeout 1h ./test/integration \
+		-run 'KilledAtEachWrite|MachineDeletionFaults' -kill.all | $(call FOLLOW,nightly-kill-points) -tests
 
 .PHONY: nightly-actors
 nightly-actors: localkube build-race _output/tests
-	$(WITH_RACE) NHC_CONTROLLER=$(CURDIR)/bin/race/nhc-controller $(GOTESTSUM) --format=testname --jsonfile=_output/tests/nightly-actors.json -- \
-		-count=1 -race -timeout 1h ./test/integration -run OneActorPerNode -actors.for=10m -actors.seed=$(NIGHTLY_SEED)
+	$(WITH_RACE) NHC_CONTROLLER=$(CURDIR)/bin/race/nhc-controller go test -json -count=1 -race -timeout 1h ./test/integration \
+		-run OneActorPerNode -actors.for=10m -actors.seed=$(NIGHTLY_SEED) | $(call FOLLOW,nightly-actors) -tests
 
 # One of the failure tests in its long form.
 nightly-faults-%: build build-previous
@@ -318,13 +344,16 @@ test-versions: build helm ## Run the integration tests and install-test on other
 		LOCALKUBE_BIN="$(CURDIR)/bin/$${version}" NHC_HELM='$(CURDIR)/_output/helm' go test -count=1 -timeout 20m $(TEST_FLAGS) ./test/install; \
 	done
 
-# How often a failed test runs again. The limits are times, on a machine that others use, too.
-NODES_RERUNS ?= 0
+# Clusters wait more than they work: several run side by side. $(call NODES,FLAGS)
+NODES = NHC_HELM='$(CURDIR)/_output/helm' go test -json -count=1 -timeout 60m -parallel 5 $(TEST_FLAGS) ./test/nodes $(1) | $(call FOLLOW,nodes) -tests
 
-# Clusters wait more than they work: several run side by side.
 .PHONY: test-nodes
-test-nodes: nodes-requirements build nodes helm _output/tests ## Run the tests on real nodes, which really fail (Linux, as root; 10 minutes).
-	NHC_HELM='$(CURDIR)/_output/helm' $(GOTESTSUM) --rerun-fails=$(NODES_RERUNS) --packages=./test/nodes --format=testname --jsonfile=_output/tests/nodes.json -- -count=1 -timeout 30m -parallel 5 $(TEST_FLAGS)
+test-nodes: nodes-requirements build nodes helm _output/tests ## Run the tests on real nodes, which really fail, and judge how long things take (Linux, as root; 10 minutes).
+	@$(call NODES,-nodes.seconds)
+
+.PHONY: test-nodes-order
+test-nodes-order: nodes-requirements build nodes _output/tests ## Run two stories on real nodes, judged by order only (Linux, as root; 3 minutes).
+	@$(call NODES,-run '^Test(FailedNode|Uninstall)$$')
 
 # A module of its own. Not part of test: Cluster API takes minutes to compile, once.
 .PHONY: test-cluster-api

@@ -1,16 +1,19 @@
 // Copyright The nhc-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Command testreport reads the output of `go test -json`. It prints the tests that were skipped,
-// and the slowest tests whose results do not come from Go's cache. It fails if a skipped test is
-// not in a list of tests that may be skipped, or if nothing was run:
+// Command testreport reads the output of `go test -json`. While tests run, it prints their results, and the output of
+// those that fail, and keeps what it read in a file:
 //
-//	testreport -skips hack/skips.txt _output/*.json
+//	go test -json ./... | testreport -keep _output/tests/unit.json
+//
+// Afterwards it sums up what was kept: the skipped tests, the slowest tests whose results do not come from Go's
+// cache, and how many tests passed and failed. It fails if a test failed, if a skipped test is not in a list of tests that
+// may be skipped, or if nothing was run:
+//
+//	testreport -skips hack/skips.txt _output/tests/*.json
 package main
 
 import (
-	"bufio"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -22,10 +25,18 @@ import (
 )
 
 func main() {
+	keep := flag.String("keep", "", "follow the tests on standard input, and keep their events in this file")
+	each := flag.Bool("tests", false, "with -keep: print a line for each test, not for each package")
 	skips := flag.String("skips", "", "file with the tests that may be skipped: package and test, separated by a space")
-	slowest := flag.Int("slowest", 20, "how many tests to print")
+	slowest := flag.Int("slowest", 10, "how many tests to print")
 	flag.Parse()
-	if err := run(os.Stdout, *skips, *slowest, flag.Args()); err != nil {
+	var err error
+	if *keep != "" {
+		err = followInto(*keep, os.Stdin, os.Stdout, *each)
+	} else {
+		err = run(os.Stdout, *skips, *slowest, flag.Args())
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -36,7 +47,7 @@ func run(out io.Writer, skips string, slowest int, files []string) error {
 	if err != nil {
 		return err
 	}
-	var results []result
+	var results []event
 	for _, name := range files {
 		file, err := os.Open(name)
 		if err != nil {
@@ -51,51 +62,29 @@ func run(out io.Writer, skips string, slowest int, files []string) error {
 	}
 	printSlowest(out, results, slowest)
 	printCached(out, results)
-	return checkSkips(out, results, allowed)
+	return errors.Join(checkSkips(out, results, allowed), printSum(out, results))
 }
 
-// result is how a test ended, or a subtest.
-type result struct {
-	Action  string
-	Package string
-	Test    string
-	Elapsed float64
-	Output  string
-	// Cached means that the package has not changed since the test passed, so that it was not run.
-	Cached bool
-}
-
-func (r result) name() string {
-	return strings.TrimPrefix(r.Package, "github.com/nhc-controller/nhc-controller/") + " " + r.Test
-}
-
-// parse returns the results in the output of `go test -json`.
-func parse(r io.Reader) ([]result, error) {
-	var results []result
-	cached := map[string]bool{}
-	lines := bufio.NewReader(r)
-	for {
-		line, err := lines.ReadBytes('\n')
-		if errors.Is(err, io.EOF) {
-			for i := range results {
-				results[i].Cached = cached[results[i].Package]
-			}
-			return results, nil
+// parse returns how the tests ended, and the packages that failed without a failed test.
+func parse(r io.Reader) ([]event, error) {
+	var results []event
+	cached, failed := map[string]bool{}, map[string]bool{}
+	err := read(r, func(e *event) error {
+		switch {
+		case e.isCached():
+			cached[e.Package] = true
+		case e.Test != "" && e.isResult():
+			failed[e.Package] = failed[e.Package] || e.Action == fail
+			results = append(results, *e)
+		case e.Action == fail && !failed[e.Package]: // It did not compile, or panicked outside of a test.
+			results = append(results, *e)
 		}
-		if err != nil {
-			return nil, err
-		}
-		var event result
-		if err := json.Unmarshal(line, &event); err != nil {
-			return nil, fmt.Errorf("%w: %s", err, line)
-		}
-		if event.Test == "" && strings.HasPrefix(event.Output, "ok ") && strings.Contains(event.Output, "(cached)") {
-			cached[event.Package] = true
-		}
-		if event.Test != "" && slices.Contains([]string{"pass", "fail", "skip"}, event.Action) {
-			results = append(results, event)
-		}
+		return nil
+	})
+	for i := range results {
+		results[i].Cached = cached[results[i].Package]
 	}
+	return results, err
 }
 
 // readSkips returns the lines of a file that are no comments.
@@ -118,22 +107,25 @@ func readSkips(name string) ([]string, error) {
 }
 
 // printSlowest prints the tests that took longest, without subtests.
-func printSlowest(out io.Writer, results []result, n int) {
-	tests := slices.DeleteFunc(slices.Clone(results), func(r result) bool { return r.Cached || strings.Contains(r.Test, "/") })
-	slices.SortStableFunc(tests, func(a, b result) int { return int(1000 * (b.Elapsed - a.Elapsed)) })
+func printSlowest(out io.Writer, results []event, n int) {
+	tests := slices.DeleteFunc(slices.Clone(results), func(e event) bool { return e.Cached || strings.Contains(e.Test, "/") })
+	slices.SortStableFunc(tests, func(a, b event) int { return int(1000 * (b.Elapsed - a.Elapsed)) })
 	fmt.Fprintf(out, "The slowest of %d tests:\n", len(tests))
 	for _, test := range tests[:min(n, len(tests))] {
-		elapsed := time.Duration(test.Elapsed * float64(time.Second)).Round(100 * time.Millisecond)
-		fmt.Fprintf(out, "%10s  %s\n", elapsed, test.name())
+		fmt.Fprintf(out, "%10s  %s\n", test.elapsed(), test.name())
 	}
 }
 
+func (e *event) elapsed() time.Duration {
+	return time.Duration(e.Elapsed * float64(time.Second)).Round(100 * time.Millisecond)
+}
+
 // printCached prints how many packages were not tested because they have not changed.
-func printCached(out io.Writer, results []result) {
+func printCached(out io.Writer, results []event) {
 	packages := map[string]bool{}
-	for _, r := range results {
-		if r.Cached {
-			packages[r.Package] = true
+	for i := range results {
+		if results[i].Cached {
+			packages[results[i].Package] = true
 		}
 	}
 	if len(packages) > 0 {
@@ -142,19 +134,40 @@ func printCached(out io.Writer, results []result) {
 }
 
 // checkSkips prints the skipped tests, and fails if one may not be skipped.
-func checkSkips(out io.Writer, results []result, allowed []string) error {
+func checkSkips(out io.Writer, results []event, allowed []string) error {
 	if len(results) == 0 {
 		return errors.New("no test was run")
 	}
 	var errs []error
-	for _, r := range results {
-		if r.Action != "skip" {
+	for i := range results {
+		if results[i].Action != skip {
 			continue
 		}
-		fmt.Fprintf(out, "skipped: %s\n", r.name())
-		if !slices.Contains(allowed, r.name()) {
-			errs = append(errs, fmt.Errorf("%s was skipped, and is not on the list of tests that may be", r.name()))
+		name := results[i].name()
+		fmt.Fprintf(out, "skipped: %s\n", name)
+		if !slices.Contains(allowed, name) {
+			errs = append(errs, fmt.Errorf("%s was skipped, and is not on the list of tests that may be", name))
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// printSum prints the line that ends a run, after the names of what failed.
+func printSum(out io.Writer, results []event) error {
+	sum := map[string]int{}
+	for i := range results {
+		sum[results[i].Action]++
+		if results[i].Action == fail {
+			fmt.Fprintf(out, "failed: %s\n", results[i].name())
+		}
+	}
+	line := fmt.Sprintf("%d passed, %d failed", sum[pass], sum[fail])
+	if sum[skip] > 0 {
+		line += fmt.Sprintf(", %d skipped", sum[skip])
+	}
+	fmt.Fprintln(out, line)
+	if sum[fail] > 0 {
+		return errors.New("tests failed")
+	}
+	return nil
 }

@@ -55,7 +55,7 @@ func newEnvironment(t *testing.T, seed uint64) *environment {
 	var err error
 	e.referee, err = referee.Start(t.Context(), referee.Config{
 		Client: c.AdminConfig(), Remediations: resources(remediationsOf), Templates: resources(templatesOf),
-		LeaseNamespace: "medik8s-leases", Machines: machineConfig(), Requests: e.requests, Log: t.Logf,
+		LeaseNamespace: "medik8s-leases", Machines: machineConfig(), Requests: e.requests, Log: t.Logf, Tolerance: tolerance(),
 	})
 	require.NoError(t, err)
 	t.Cleanup(e.cleanUp)
@@ -255,6 +255,9 @@ func (e *environment) awaitStorms() {
 // a kind may hide some changes.
 func (e *environment) requireJudged() {
 	e.t.Helper()
+	if *byOrder { // All may be excused that depends on time.
+		return
+	}
 	figures := e.referee.Figures()
 	if blind := figures.BlindSpots(); blind > 10+figures.Events/20 {
 		e.t.Errorf("%d of %d changes could not be judged: %s", blind, figures.Events, figures.JSON())

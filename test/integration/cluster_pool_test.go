@@ -6,6 +6,7 @@ package integration
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"sync"
 	"testing"
@@ -19,13 +20,12 @@ import (
 	"github.com/nhc-controller/nhc-controller/test/patience"
 )
 
-// maxExclusive is how many clusters there are besides the shared one: enough to keep the machine
-// busy while tests wait for something in theirs. Each takes up to a gigabyte of memory.
-const maxExclusive = 8
+// clusters bounds the clusters besides the shared one. Each takes up to a gigabyte of memory.
+var clusters = flag.Int("clusters", 5, "the number of clusters for tests that need one for themselves")
 
 // exclusive are the clusters of tests that need a controller of their own, or that do
 // something to the cluster that others must not notice.
-var exclusive = pool{permits: make(chan struct{}, maxExclusive)}
+var exclusive pool
 
 // pool has clusters that one test at a time uses. Its methods may be called from any
 // goroutine.

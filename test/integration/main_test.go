@@ -12,6 +12,7 @@ package integration
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"os"
 	"strconv"
@@ -81,6 +82,8 @@ var shared struct {
 }
 
 func TestMain(m *testing.M) {
+	flag.Parse()
+	exclusive.permits = make(chan struct{}, *clusters)
 	code := m.Run()
 	if shared.cluster != nil {
 		if problem := stopShared(); problem != "" {

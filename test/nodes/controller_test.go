@@ -109,5 +109,5 @@ func (s *story) awaitRepair(node *Node, late time.Duration) {
 	s.await("remediation " + node.Name + " deleted")
 	s.settle()
 	s.t.Logf("TIMES %-32s noticed %5.1f  remediation %5.1f", s.t.Name(), unknown.Seconds(), created.Seconds())
-	require.Less(s.t, created-unknown, decided+late)
+	s.requireWithin(created-unknown, decided+late)
 }

@@ -66,18 +66,18 @@ func (c *cluster) noteStatus(change *memapi.Change) {
 	}
 }
 
-// checkCoverage fails if something has never happened.
+// checkCoverage fails if something has never happened, or too much was excused. Chance decides about a few seeds, so it says nothing of these.
 func checkCoverage(t *testing.T, seeds int, seen map[string]int) {
 	t.Helper()
-	if all, excused := seen[allSeconds], seen[excusedSeconds]; seeds >= 20 && excused > all/10 {
-		t.Errorf("in %d of %d seconds delays were excused", excused, all)
-	}
-	if all, needless := seen[allEvents], seen[needlessEvents]; seeds >= 20 && needless > all/50 {
-		t.Errorf("%d of %d events were needless, and excused", needless, all)
-	}
 	if seeds < manySeeds {
 		t.Logf("%d seeds are too few to tell what never happens", seeds)
 		return
+	}
+	if all, excused := seen[allSeconds], seen[excusedSeconds]; excused > all/10 {
+		t.Errorf("in %d of %d seconds delays were excused", excused, all)
+	}
+	if all, needless := seen[allEvents], seen[needlessEvents]; needless > all/50 {
+		t.Errorf("%d of %d events were needless, and excused", needless, all)
 	}
 	want := slices.Concat(coverage, machineCoverage(), budgetCoverage)
 	for _, reason := range sorted(v1alpha1.DecisionReasons()) {

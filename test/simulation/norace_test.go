@@ -6,4 +6,4 @@
 package simulation
 
 // usualSeeds are what fits into every run of the tests.
-const usualSeeds = 200
+const usualSeeds = 60
