@@ -8,13 +8,11 @@ set -o errexit -o nounset -o pipefail
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-apis=pkg/apis
 generated=pkg/generated
-boilerplate=hack/boilerplate.go.txt
-tools=hack/tools/go.mod
-# The generators search these for what they are about to replace.
-mkdir -p "${generated}"/{clientset,informers,listers}
 package="$(go list -m)/${generated}"
+versions=(machine/v1beta1 remediation/v1alpha1)
+apis=("${versions[@]/#/./pkg/apis/}")
+tools=hack/tools/go.mod
 
 # The generators must match the client library that the generated code uses.
 generator="$(go list -m -modfile="${tools}" -f '{{.Version}}' k8s.io/code-generator)"
@@ -24,21 +22,17 @@ if [[ "${generator}" != "${client}" ]]; then
   exit 1
 fi
 
-# kube_codegen.sh installs its generators here, not among the user's programs.
-GOBIN="${CODEGEN_BIN:-${PWD}/_output/codegen}"
-export GOBIN
-mkdir -p "${GOBIN}"
+# Not kube_codegen.sh of k8s.io/code-generator: it builds more generators than these, from versions of its own.
+generate() { # GENERATOR ARGUMENT...
+  go tool -modfile="${tools}" "$1" --go-header-file hack/boilerplate.go.txt "${@:2}"
+}
 
-go mod download -modfile="${tools}" k8s.io/code-generator
-# shellcheck source=/dev/null # Lives in the module cache.
-source "$(go list -m -modfile="${tools}" -f '{{.Dir}}' k8s.io/code-generator)/kube_codegen.sh"
-
-kube::codegen::gen_helpers --boilerplate "${boilerplate}" "${apis}"
-kube::codegen::gen_register --boilerplate "${boilerplate}" "${apis}"
-
-kube::codegen::gen_client \
-  --with-watch \
-  --output-dir "${generated}" \
-  --output-pkg "${package}" \
-  --boilerplate "${boilerplate}" \
-  "${apis}"
+rm -rf "${generated}"
+find pkg/apis -name 'zz_generated.*.go' -delete
+generate deepcopy-gen --output-file zz_generated.deepcopy.go "${apis[@]}"
+generate register-gen --output-file zz_generated.register.go "${apis[@]}"
+generate client-gen --output-dir "${generated}/clientset" --output-pkg "${package}/clientset" \
+  --clientset-name versioned --input-base "${PWD}/pkg/apis" "${versions[@]/#/--input=}"
+generate lister-gen --output-dir "${generated}/listers" --output-pkg "${package}/listers" "${apis[@]}"
+generate informer-gen --output-dir "${generated}/informers" --output-pkg "${package}/informers" \
+  --versioned-clientset-package "${package}/clientset/versioned" --listers-package "${package}/listers" "${apis[@]}"

@@ -17,8 +17,6 @@ generator="$1"
 shift
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-# The generators that are already built may be used, they carry their version.
-export CODEGEN_BIN="${PWD}/_output/codegen"
 
 work="$(mktemp -d)"
 trap 'rm -rf "${work}"' EXIT
