@@ -324,7 +324,7 @@ fuzz: ## Run every fuzz test for FUZZTIME.
 .PHONY: helm
 helm:
 	@mkdir -p _output
-	go -C hack/tools/helm build -trimpath -ldflags='-s -w' -o '$(CURDIR)/_output/helm' helm.sh/helm/v4/cmd/helm
+	go -C hack/tools/helm build -ldflags='-s -w' -o '$(CURDIR)/_output/helm' helm.sh/helm/v4/cmd/helm
 
 .PHONY: install-test
 install-test: build localkube helm ## Install, remediate and uninstall in each way of the documentation (4 minutes).

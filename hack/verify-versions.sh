@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: Apache-2.0
 
 # Fails if the product and the control plane of the tests and the demo take a module that both need
-# in two versions, or if a first `make demo` compiles more packages than it has to. With the same versions
-# and the same flags, each package is compiled once.
+# in two versions, if another module here takes Kubernetes or golang.org/x in another version, or if a first
+# `make demo` compiles more packages than it has to. With the same versions and the same flags, each package is compiled once.
 
 set -o errexit -o nounset -o pipefail
 
@@ -28,6 +28,18 @@ if [[ -n "${twice}" ]]; then
   grep -F -w -f <(echo "${twice}") <<<"${modules}" >&2
   exit 1
 fi
+
+# Not those that are compiled apart from the others, by hand or at night, and golangci-lint, which needs newer ones.
+apart='hack/tools/(cyclonedx-gomod|golangci-lint|govulncheck|gremlins)/'
+wanted=$(go list -m all | grep -E '^(k8s\.io|golang\.org/x)/')
+for module in $(git ls-files '*go.mod' | grep -v -E "^go\.mod$|^hack/localkube/|${apart}"); do
+  others=$(awk '$1 ~ "^(k8s\\.io|golang\\.org/x)/" { print $1, $2 }' "${module}" | grep -v -x -F -f <(echo "${wanted}") | awk '{ print $1 }' |
+    grep -x -F -f <(awk '{ print $1 }' <<<"${wanted}") || true)
+  if [[ -n "${others}" ]]; then
+    echo "${module} has other versions of these modules than go.mod has (go get MODULE@VERSION):" ${others} >&2
+    exit 1
+  fi
+done
 
 packages=$(deps '{{.ImportPath}}' | sort -u | wc -l)
 if ((packages > limit)); then
