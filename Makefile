@@ -176,7 +176,7 @@ INTEGRATION = NHC_CONTROLLER=$(CURDIR)/$(PROGRAMS)/nhc-controller go test -json 
 	| $(call FOLLOW,$(1)) -tests
 
 # A regular expression for the tests that a file lists.
-LISTED = ^($$(grep --invert-match '^\#' $(1) | paste --serial --delimiters='|'))$$
+LISTED = ^($$(grep --no-filename --invert-match '^\#' $(1) | paste --serial --delimiters='|'))$$
 
 .PHONY: test-core
 test-core: localkube build _output/tests ## Run the core of the tests on control planes (test/integration/testdata/core.txt).

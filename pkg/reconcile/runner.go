@@ -34,6 +34,10 @@ const (
 	behindMax  = 250 * time.Millisecond
 )
 
+// pendingMax is when a sync that waits for a cache is repeated at the latest. Usually a watch calls sooner, but no
+// fault of a watch, or of an object that it brought, may stop a check for ever.
+const pendingMax = time.Minute
+
 // NewQueue returns a queue with a name for its metrics. Waits use the monotonic clock of the machine.
 func NewQueue(name string) Queue {
 	return workqueue.NewTypedRateLimitingQueueWithConfig(
@@ -49,7 +53,7 @@ type Runner struct {
 	Key   string
 	Clock clock.PassiveClock
 	// Sync returns when to look again without an event, zero if never. Two kinds of errors mean that it only
-	// has to wait: those of [watches.Unread], after which an event comes, and [*staleness.Error].
+	// has to wait: those of [watches.Unread], after which an event comes or a minute passes, and [*staleness.Error].
 	Sync func(ctx context.Context, key cache.ObjectName) (recheck time.Time, err error)
 	// Behind is called for each sync that is postponed because of a *staleness.Error. It may be nil.
 	Behind func(key cache.ObjectName, stale *staleness.Error)
@@ -133,6 +137,7 @@ func (r *Runner) end(ctx context.Context, key cache.ObjectName, recheck time.Tim
 	case watches.Unread(err):
 		logger.V(4).Info("Waiting for a cache to fill", "cause", err.Error())
 		r.Queue.Forget(key) // The watch calls when it is ready.
+		r.Queue.AddAfter(key, pendingMax)
 	case behind:
 		logger.V(4).Info("Waiting for a cache to show an own write", "cause", stale.Error(), "since", stale.Since)
 		if r.Behind != nil {

@@ -8,6 +8,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/nhc-controller/nhc-controller/pkg/health"
 )
 
 // share returns a string equal to s that all nodes share. Thousands of nodes have the
@@ -36,7 +38,7 @@ func TrimNode(object any) (any, error) {
 		return object, nil
 	}
 	conditions := make([]corev1.NodeCondition, 0, len(node.Status.Conditions))
-	for _, condition := range node.Status.Conditions {
+	for _, condition := range health.OnePerType(node.Status.Conditions) {
 		conditions = append(conditions, corev1.NodeCondition{
 			Type: share(condition.Type), Status: share(condition.Status), Reason: share(condition.Reason),
 			LastTransitionTime: condition.LastTransitionTime, LastHeartbeatTime: condition.LastHeartbeatTime,
