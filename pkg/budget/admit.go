@@ -26,6 +26,9 @@ type Candidate struct {
 	// Begins reports whether only a budget may keep the remediation from beginning. If it is
 	// false, the candidate takes nothing from others (spec B4.3).
 	Begins bool
+	// Continues means that the node is under remediation, and that the next step is due. Only a budget that
+	// permits nothing refuses it, and it takes no place (spec B1.2).
+	Continues bool
 }
 
 // waiter is a candidate that budgets refuse.
@@ -37,8 +40,8 @@ type waiter struct {
 	yields bool
 	// lines are the groups that refuse it, in order of the names of their budgets.
 	lines []line
-	// admitted means that no budget refuses it. It does not begin for another reason, for example a dry
-	// run or a taken lease. Its asker is woken when a budget refuses it (spec 5.6, P2).
+	// admitted means that no budget refuses it, and that it takes no place: it continues, or does not begin for
+	// another reason, for example a dry run or a taken lease. Its asker is woken when a budget refuses it (spec 5.6, P2).
 	admitted bool
 }
 
@@ -104,7 +107,7 @@ func (c *Counts) Admit(asker Asker, candidates []Candidate, now time.Time) map[s
 		if a.refuses(w, true) {
 			first[w] = a.found[0]
 			waiting.waiters = append(waiting.waiters, w)
-		} else if w.Begins {
+		} else if w.Begins && !w.Continues {
 			a.keep(w)
 		} else {
 			w.admitted = true
@@ -128,7 +131,7 @@ func (c *Counts) refusals(refused []*waiter, first map[*waiter]finding, now time
 	for _, waiting := range c.waiting {
 		for _, w := range waiting.waiters {
 			for _, line := range w.lines {
-				if before, asked := waiters[line]; asked && w.Begins {
+				if before, asked := waiters[line]; asked && w.Begins && !w.Continues {
 					waiters[line] = append(before, w)
 				}
 			}
@@ -165,7 +168,7 @@ func (c *Counts) before(asker Asker, candidates []Candidate, now time.Time) []*w
 		}
 		for _, w := range others.waiters {
 			w.yields = c.yields(w.asker, w.Node, now)
-			if w.Begins && w.compare(last) < 0 {
+			if w.Begins && !w.Continues && w.compare(last) < 0 {
 				all = append(all, w)
 			}
 		}
@@ -202,7 +205,7 @@ func (c *Counts) Woken(now time.Time) (askers []Asker) {
 			continue
 		}
 		allowed[w.asker] = true
-		if w.Begins && !c.waiting[w.asker].lapsed(now) {
+		if w.Begins && !w.Continues && !c.waiting[w.asker].lapsed(now) {
 			a.keepTentatively(w)
 		}
 	}

@@ -58,6 +58,13 @@ func (g *group) check(w *waiter, node *countedNode, now time.Time) (found findin
 	if !b.at(now).applies {
 		return found, false
 	}
+	if w.Continues {
+		if limit, limited := scaled(b.maxConcurrent, max(1, g.observed)); limited && limit <= 0 {
+			found.what, found.n = "under remediation", g.remediating
+			return found, true
+		}
+		return found, false
+	}
 	if b.Problem != "" {
 		found.invalid = true
 		return found, true

@@ -15,25 +15,27 @@ import (
 // budget.
 func Candidates(plans []remediation.NodePlan) (candidates []budget.Candidate) {
 	for i := range plans {
-		if plan := &plans[i]; plan.Candidate && plan.Withheld == nil {
-			candidates = append(candidates, budget.Candidate{Node: plan.Node.Name, Since: plan.Node.Verdict.Deadline, Begins: plan.Creates()})
+		if plan := &plans[i]; (plan.Candidate || plan.Continues) && plan.Withheld == nil {
+			candidates = append(candidates, budget.Candidate{
+				Node: plan.Node.Name, Since: plan.Node.Verdict.Deadline, Begins: plan.Creates(), Continues: plan.Continues,
+			})
 		}
 	}
 	return candidates
 }
 
-// WithholdRefused withholds the first CR of the candidates that a budget refuses (spec B1). It changes the
+// WithholdRefused withholds the CR of the candidates that a budget refuses (spec B1). It changes the
 // plans in place. It returns the nodes of the other candidates that begin. Budgets hold a
 // reservation for them until they get the result of Ends.
 func WithholdRefused(policy *remediation.Policy, plans []remediation.NodePlan, refusals map[string]*budget.Refusal, now time.Time) (reserved []string) {
 	for i := range plans {
 		plan := &plans[i]
-		if !plan.Candidate || plan.Withheld != nil {
+		if !(plan.Candidate || plan.Continues) || plan.Withheld != nil {
 			continue
 		}
 		if refusal := refusals[plan.Node.Name]; refusal != nil {
 			policy.Withhold(plan, &remediation.Withholding{Reason: v1alpha1.DecidedBudgetExhausted, Message: refusal.Text(), Until: refusal.Until}, now)
-		} else if plan.Creates() {
+		} else if plan.Candidate && plan.Creates() {
 			reserved = append(reserved, plan.Node.Name)
 		}
 	}

@@ -25,15 +25,17 @@ func TestBudgets(t *testing.T) {
 		node := &remediation.Node{Name: name, Verdict: health.Verdict{State: health.Unhealthy, Deadline: now}}
 		return remediation.NodePlan{Node: node, Candidate: candidate, Actions: actions}
 	}
+	nextStep := plan("next step", false, remediation.Create{})
+	nextStep.Continues = true
 	plans := []remediation.NodePlan{
 		plan("begins", true, remediation.Create{}),
 		plan("leased", true),
-		plan("next step", false, remediation.Create{}),
+		nextStep,
 		plan("refused", true, remediation.Create{}),
 		plan("withheld", true, remediation.Create{}),
 	}
 	plans[4].Withheld = &remediation.Withholding{Reason: v1alpha1.DecidedControlPlaneBusy}
-	require.Equal(t, []budget.Candidate{{Node: "begins", Since: now, Begins: true}, {Node: "leased", Since: now}, {Node: "refused", Since: now, Begins: true}}, Candidates(plans))
+	require.Equal(t, []budget.Candidate{{Node: "begins", Since: now, Begins: true}, {Node: "leased", Since: now}, {Node: "next step", Since: now, Begins: true, Continues: true}, {Node: "refused", Since: now, Begins: true}}, Candidates(plans))
 
 	policy := &remediation.Policy{Steps: []remediation.Step{{}}, Templates: []*object.Template{{}}}
 	until := now.Add(time.Minute)

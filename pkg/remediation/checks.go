@@ -31,7 +31,7 @@ var lastChecks = []struct {
 }{
 	{v1alpha1.DecidedControlPlaneBusy, func(_ *Policy, node *Node, first bool) bool { return first && node.ControlPlane }},
 	{v1alpha1.DecidedEtcdQuorum, func(_ *Policy, node *Node, first bool) bool { return first && node.ControlPlane }},
-	{v1alpha1.DecidedBudgetExhausted, func(_ *Policy, _ *Node, first bool) bool { return first }},
+	{v1alpha1.DecidedBudgetExhausted, func(*Policy, *Node, bool) bool { return true }},
 	{v1alpha1.DecidedForeignRemediation, func(*Policy, *Node, bool) bool { return true }},
 	{v1alpha1.DecidedMachineUnreadable, func(_ *Policy, node *Node, _ bool) bool { return node.Machines.Unread() }},
 	{v1alpha1.DecidedLeaseTaken, func(*Policy, *Node, bool) bool { return true }},

@@ -191,7 +191,7 @@ func TestChecksAsked(t *testing.T) {
 			"Unselected", "Disabled", "InvalidSpec", "Terminating", "ClockUntrusted", "ClusterUpgrading", "Paused", "GateClosed", "StormActive", "Excluded", "MachineHealthCheck", "ControlPlaneBusy", "EtcdQuorum", "BudgetExhausted", "ForeignRemediation", "LeaseTaken",
 		}},
 		"5.4 9.6 12.2 the next step of a control plane node": {node: sick("n", controlPlane, with(soft(timedOut))), want: []v1alpha1.DecisionReason{
-			"Unselected", "Disabled", "InvalidSpec", "Terminating", "ClockUntrusted", "ClusterUpgrading", "Paused", "GateClosed", "Excluded", "ForeignRemediation", "LeaseTaken",
+			"Unselected", "Disabled", "InvalidSpec", "Terminating", "ClockUntrusted", "ClusterUpgrading", "Paused", "GateClosed", "Excluded", "BudgetExhausted", "ForeignRemediation", "LeaseTaken",
 		}},
 	}
 	for name, tc := range tests {

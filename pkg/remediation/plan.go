@@ -79,7 +79,9 @@ type NodePlan struct {
 	// Candidate means that the first CR of the node is due and that no constraint forbids it.
 	// Limits over several nodes may still refuse it.
 	Candidate bool
-	// Withheld is why a limit refuses the first CR, nil if none does.
+	// Continues means the same for the CR of a later step. Only a budget that permits nothing may still refuse it.
+	Continues bool
+	// Withheld is why a limit refuses the CR, nil if none does.
 	Withheld *Withholding
 	// WouldCreate is the CR that only a dry run keeps from being created, nil if none.
 	WouldCreate *unstructured.Unstructured
@@ -114,7 +116,7 @@ func NewPlans(policy *Policy, nodes []Node, now time.Time) []NodePlan {
 	return plans
 }
 
-// Withholding says why a limit over several nodes refuses the first CR of a node.
+// Withholding says why a limit over several nodes refuses the CR of a node.
 type Withholding struct {
 	Reason v1alpha1.DecisionReason
 	// Message has the numbers. It is empty if the reason is enough.
@@ -123,7 +125,7 @@ type Withholding struct {
 	Until time.Time
 }
 
-// Withhold decides again about a candidate whose first CR a limit refuses. It drops the lease and
+// Withhold decides again about a node whose CR a limit refuses. It drops the lease and
 // the CR of the earlier plan.
 func (p *Policy) Withhold(plan *NodePlan, withheld *Withholding, now time.Time) {
 	blocker := plan.Blocker
@@ -131,7 +133,7 @@ func (p *Policy) Withhold(plan *NodePlan, withheld *Withholding, now time.Time) 
 	plan.Blocker = blocker // Its end is to be seen: until then no budget keeps the node waiting (spec B5.2).
 }
 
-// plan decides about one node, whose first CR may be withheld.
+// plan decides about one node, whose CR may be withheld.
 func (p *Policy) plan(node *Node, withheld *Withholding, now time.Time) NodePlan {
 	plan := planner{NodePlan: NodePlan{Node: node, Withheld: withheld}, Policy: p, now: now, progress: trace(node, p.Steps)}
 	plan.Running = plan.progress.running

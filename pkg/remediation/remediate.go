@@ -206,8 +206,8 @@ func (p *planner) begin(step int, end ...Action) {
 		p.refuse(v1alpha1.DecidedDisabled)
 		return
 	}
-	p.Candidate = first
-	if first && p.Withheld != nil {
+	p.Candidate, p.Continues = first, !first
+	if p.Withheld != nil {
 		p.refuseAndRecheck(p.Withheld.Reason)
 		if p.Until = p.Withheld.Until; !p.Until.IsZero() {
 			p.recheckAt(p.Until)

@@ -52,8 +52,8 @@ var budgetBugs = []bug{
 		old: "	if !known || !node.countsAs(&before) {\n", new: "	if !known {\n",
 	},
 	{
-		name: "a budget also holds up the next steps", rule: "B1.2", file: inPlan + "remediate.go",
-		old: "	p.Candidate = first\n	if first && p.Withheld != nil {\n", new: "	p.Candidate = true\n	if p.Withheld != nil {\n",
+		name: "a budget also holds up the next steps", rule: "B1.2", file: inBudgets + "refusal.go",
+		old: "	if w.Continues {\n", new: "	if w.Continues && w.Node == \"\" {\n",
 	},
 	{
 		name: "a node that something else refuses keeps its turn", rule: "B4.3", file: inBudgets + "reservation.go", unit: inBudgets,

@@ -42,6 +42,17 @@ func (p *snapshot) budgetMayRefuse(name string) bool {
 	return false
 }
 
+// budgetMayStop reports whether some budget that permits nothing may hold the next step of a node (spec B1.2).
+func (p *snapshot) budgetMayStop(name string) bool {
+	for _, versions := range p.budgets {
+		b := versions.at(p.rv)
+		if b != nil && !b.invalid && b.Spec.MaxConcurrent != nil && share(*b.Spec.MaxConcurrent, 1) == 0 && p.refusedBy(b, name).maybe {
+			return true
+		}
+	}
+	return false
+}
+
 // refusedBy tells whether a budget refuses a node, as far as is known.
 func (p *snapshot) refusedBy(b *Budget, name string) (c certainty) {
 	w := p.present()

@@ -51,7 +51,7 @@ func (s *settledCheck) checkDecision(name string, decision *v1alpha1.Decision) {
 	}
 	check(decision.Type == v1alpha1.DecisionRemediating && !works, "no CR is at work")
 	check(!s.isTrue(name, decision.Reason), "this is not so")
-	s.check("B1.2", name, decision.Reason == v1alpha1.DecidedBudgetExhausted && works, "a budget holds up a remediation that has begun")
+	s.check("B1.2", name, decision.Reason == v1alpha1.DecidedBudgetExhausted && works && !s.budgetMayStop(name), "a budget holds up a remediation that has begun")
 	if s.unhealthy.Has(name) && len(s.own[name]) == 0 {
 		s.checkFirstRefusal(name, decision.Reason)
 	}

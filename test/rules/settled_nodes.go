@@ -36,7 +36,7 @@ func (s *settledCheck) refusal(name string, first bool) v1alpha1.DecisionReason 
 		return v1alpha1.DecidedControlPlaneBusy
 	case first && node.ControlPlane() && !s.quorumWithout(name):
 		return v1alpha1.DecidedEtcdQuorum
-	case first && s.budgetMayRefuse(name):
+	case first && s.budgetMayRefuse(name), !first && s.budgetMayStop(name):
 		return v1alpha1.DecidedBudgetExhausted
 	default:
 		return s.refusalAfterBudgets(name)

@@ -321,3 +321,45 @@ func TestRemediatedMachineNamesAnotherNode(t *testing.T) {
 		})
 	}
 }
+
+// TestStopHoldsNextSteps: a budget that permits nothing holds the next step, and its CR if that vanishes. What runs goes
+// on, and the step begins once the budget permits anything (spec B1.2).
+func TestStopHoldsNextSteps(t *testing.T) {
+	t.Parallel()
+	withBudget(t, 1, func(t *testing.T, m *machineAPI) {
+		c := m.cluster
+		permit := func(n int32) {
+			c.changeBudget("amber", func(spec *v1alpha1.RemediationBudgetSpec) { spec.MaxConcurrent = new(intstr.FromInt32(n)) })
+			c.sleep(inTime)
+		}
+		c.addNHC("blue")
+		c.changeSpec("blue", func(spec *v1alpha1.NodeHealthCheckSpec) {
+			spec.RemediationTemplate, spec.EscalatingRemediations = nil, []v1alpha1.EscalatingRemediation{
+				{RemediationTemplate: c.references()[0], Order: 1, Timeout: metav1.Duration{Duration: time.Minute}},
+				{RemediationTemplate: c.references()[1], Order: 2, Timeout: metav1.Duration{Duration: time.Hour}},
+			}
+		})
+		c.createNode("worker-0", corev1.ConditionTrue)
+		c.sleep(inTime)
+		c.setReady("worker-0", corev1.ConditionUnknown)
+		c.sleep(2 * inTime)
+		require.Len(t, c.crs(), 1)
+
+		held := func(why string) {
+			t.Helper()
+			c.sleep(3 * time.Minute)
+			crs := c.crs()
+			require.Len(t, crs, 1, why)
+			require.False(t, crs[0].Marked, "what runs goes on")
+			decision := c.nhc("blue").Status.UnhealthyNodes[0].Decision
+			require.Equal(t, v1alpha1.DecisionRemediating, decision.Type)
+			require.Equal(t, v1alpha1.DecidedBudgetExhausted, decision.Reason)
+			require.Contains(t, decision.Message, "amber: 1 of at most 0 nodes are under remediation")
+			require.True(t, meta.IsStatusConditionTrue(c.budget("amber").Status.Conditions, v1alpha1.ConditionBudgetExhausted))
+		}
+		permit(0)
+		held("the next step")
+		permit(1)
+		require.Len(t, c.crs(), 2, "it begins at once")
+	})
+}

@@ -26,7 +26,7 @@ func (r *root) stopAll() *cobra.Command {
 		Short: "Have no health check begin anything",
 		Long: `Creates the RemediationBudget stop-all, which selects all nodes and permits no remediation:
 NodeHealthChecks and MachineHealthChecks begin nothing, also those that are created
-later. Remediations that run continue, with their next steps. Each reason has a budget of
+later. Remediations that run continue, and no next step begins. Each reason has a budget of
 its own.`,
 		Example: `  kubectl nhc stop-all --reason "Incident 4711, ask the storage team"`,
 		Args:    cobra.NoArgs,

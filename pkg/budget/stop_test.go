@@ -1,0 +1,55 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package budget
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+)
+
+// TestNextSteps: only a budget that permits nothing holds a next step, and wakes its health check when that
+// changes. A next step takes no place (spec B1.2).
+func TestNextSteps(t *testing.T) {
+	t.Parallel()
+	next := due("n1", 5)
+	next.Continues = true
+	for name, tc := range map[string]struct {
+		option option
+		want   string
+	}{
+		"none":             {maxConcurrent("0"), "b: 1 of at most 0 nodes are under remediation"},
+		"a share of none":  {maxConcurrent("0%"), "b: 1 of at most 0 nodes are under remediation"},
+		"the smallest":     {maxConcurrent("1%"), ""},
+		"one":              {maxConcurrent("1"), ""},
+		"no unhealthy one": {maxUnhealthy("0"), ""},
+		"an interval":      {minInterval(48 * time.Hour), ""},
+		"invalid":          {schedule("never", "UTC", time.Hour), ""},
+		"another time": {func(s *v1alpha1.RemediationBudgetSpec) {
+			maxConcurrent("0")(s)
+			schedule("0 3 * * *", "UTC", time.Hour)(s)
+		}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := counts(budgets(budget("b", tc.option)), remediated("a"), notReady("a"))
+			refusals := c.Admit(nhc("x"), []Candidate{next}, noon)
+			require.Empty(t, c.reserved)
+			if tc.want == "" {
+				require.Empty(t, refusals)
+				return
+			}
+			require.Equal(t, map[string]string{"n1": tc.want}, messages(refusals))
+			require.Empty(t, refusals["n1"].Place)
+			require.Equal(t, 1, c.WaitingNodes("b"))
+			require.Empty(t, c.Woken(noon))
+			c.SetBudget(Parse(budget("b", maxConcurrent("1"))), nil)
+			require.Equal(t, []Asker{nhc("x")}, c.Woken(noon))
+			require.Empty(t, c.reserved)
+		})
+	}
+}
