@@ -21,7 +21,7 @@ var budgetBugs = []bug{
 	},
 	{
 		name: "a remediation counts only when a cache shows its CR", rule: "B3.2", file: inBudgets + "admit.go",
-		old: "		} else if w.Begins {\n			a.keep(w)\n", new: "		} else if w.Begins {\n",
+		old: "		} else if w.Begins && !w.Continues {\n			a.keep(w)\n", new: "		} else if w.Begins && !w.Continues {\n",
 	},
 	{
 		name: "a CR that is being deleted does not count for budgets", rule: "B3.2", file: inController + "budgets.go",

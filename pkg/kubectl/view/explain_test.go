@@ -87,7 +87,7 @@ func TestAsked(t *testing.T) {
 	answers = answersOf(explained(t, nhc, sick))
 	require.Empty(t, answers[Refused])
 	require.NotContains(t, answers[Passed], v1alpha1.DecidedStormActive, "next steps pass a storm (spec 9.6)")
-	require.NotContains(t, answers[NotAsked], v1alpha1.DecidedBudgetExhausted, "and budgets (spec B1.2)")
+	require.Contains(t, answers[NotAsked], v1alpha1.DecidedBudgetExhausted, "but a budget that permits nothing holds them (spec B1.2)")
 
 	nhc = valid(check())
 	nhc.Status.Conditions = []metav1.Condition{
