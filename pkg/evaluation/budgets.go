@@ -30,7 +30,7 @@ func Candidates(plans []remediation.NodePlan) (candidates []budget.Candidate) {
 func WithholdRefused(policy *remediation.Policy, plans []remediation.NodePlan, refusals map[string]*budget.Refusal, now time.Time) (reserved []string) {
 	for i := range plans {
 		plan := &plans[i]
-		if !(plan.Candidate || plan.Continues) || plan.Withheld != nil {
+		if (!plan.Candidate && !plan.Continues) || plan.Withheld != nil {
 			continue
 		}
 		if refusal := refusals[plan.Node.Name]; refusal != nil {
