@@ -244,8 +244,7 @@ mutation-%:
 # The seed of this night: with it a failure can be repeated.
 NIGHTLY_SEED ?= $(shell date +%Y%m%d)
 
-# What .ci/run makes in turn: five minutes at most, once what it needs is compiled.
-
+# What .ci/run makes in turn, besides install-test and verify-reproducible.
 .PHONY: turn-race
 turn-race: c-compiler _output/tests ## Run the tests of packages with goroutines, and 20 simulations, with the race detector.
 	@$(WITH_RACE) go test -json -count=1 -race -timeout $(TEST_TIMEOUT) ./pkg/watches ./pkg/nodeindex ./pkg/reconcile ./pkg/sightings ./test/simulation | $(call FOLLOW,turn-race)
@@ -254,12 +253,8 @@ turn-race: c-compiler _output/tests ## Run the tests of packages with goroutines
 turn-kill-points: localkube build _output/tests ## Kill the controller at each of its writes.
 	@$(call INTEGRATION,turn-kill-points,./test/integration -run '^TestKilledAtEachWrite$$' -kill.all)
 
-.PHONY: turn-planted-bugs
-turn-planted-bugs: ## Plant a tenth of the bugs, those that the tests of their package notice.
-	go run ./test/plantedbugs -only='^1' -faults=false -seeds=20
-
 # What takes too long for every change, in targets of an hour at most.
-NIGHTLY := nightly-race-unit nightly-race-simulation nightly-race-integration nightly-kill-points nightly-actors test-integration test-nodes \
+NIGHTLY := nightly-race-unit nightly-race-simulation nightly-race-integration nightly-kill-points nightly-actors test-nodes \
 	$(addprefix nightly-faults-,Quiet Killed Leaders RollingUpdate Clocks APIServer Remediators Nodes NodeHealthChecks Churn MemoryLimit) \
 	$(addprefix nightly-simulation-,0 1 2 3 4 5 6 7 8 9) nightly-fuzz planted-bugs $(addprefix mutation-,$(MUTATED)) nightly-bench \
 	install-test test-versions test-cluster-api verify-cluster-api verify-reproducible verify-release govulncheck

@@ -82,6 +82,15 @@ func TestNodeMatters(t *testing.T) {
 	}
 }
 
+// TestTrimNodeOfTwoConditions: a second condition of a type, which a JSON patch has appended, does not reach the caches
+// beside the first one (spec 7.2).
+func TestTrimNodeOfTwoConditions(t *testing.T) {
+	t.Parallel()
+	trimmed, err := TrimNode(testNode("n", conditions(testCondition("Ready", "True", epoch), testCondition("Ready", "False", epoch))))
+	require.NoError(t, err)
+	require.Equal(t, testNode("n", conditions(testCondition("Ready", "False", epoch))).Status, trimmed.(*corev1.Node).Status)
+}
+
 func TestTrimNode(t *testing.T) {
 	t.Parallel()
 	full := testNode("n", labelled("a", "b"), annotated(v1alpha1.AnnotationManuallyConfirmedHealthy, ""), annotated("example.com/x", "y"))

@@ -30,8 +30,8 @@ func sharedKeys(labels map[string]string) map[string]string {
 }
 
 // TrimNode is the transform of the Node informer: it keeps what decisions depend on and
-// drops the rest of a Node, mostly images, addresses and managed fields. It may be applied
-// twice.
+// drops the rest of a Node, mostly images, addresses and managed fields. Of several conditions of one type it
+// keeps the one that counts (spec 7.2). It may be applied twice.
 func TrimNode(object any) (any, error) {
 	node, ok := object.(*corev1.Node)
 	if !ok {
