@@ -13,8 +13,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 # What make demo builds; as in hack/localkube/build.sh, without cgo.
 export CGO_ENABLED=0 GOWORK=off
 product=(./cmd/... ./test/demo)
-localkube=(. ./leash ./kubectl sigs.k8s.io/kwok/cmd/kwok)
-limit=3000
+localkube=(. ./leash ./kubectl)
+limit=2550
 
 deps() { # FORMAT
   go list -deps -f "$1" "${product[@]}"

@@ -17,23 +17,26 @@ import (
 	"slices"
 	"strings"
 
+	"go.etcd.io/etcd/server/v3/etcdmain"
 	"k8s.io/component-base/cli"
 	_ "k8s.io/component-base/logs/json/register"          // Makes --logging-format=json known.
 	_ "k8s.io/component-base/metrics/prometheus/clientgo" // Registers the client and workqueue metrics.
 	_ "k8s.io/component-base/metrics/prometheus/version"  // Registers kubernetes_build_info.
-	controllermanager "k8s.io/kubernetes/cmd/kube-controller-manager/app"
-	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
+	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
 )
 
 // component runs until the process is told to stop and returns its exit code.
 // It finds its arguments in os.Args, as the main of its own program would.
 type component func() int
 
-// components are those that every localkube has. What KUBEBUILDER_ASSETS may have instead is in
-// assets.go.
+// components has kube-controller-manager, too: a small one (controllers.go), or that of Kubernetes with
+// kube-scheduler (full.go).
 var components = map[string]component{
-	"kube-controller-manager": func() int { return cli.Run(controllermanager.NewControllerManagerCommand()) },
-	"kube-scheduler":          func() int { return cli.Run(scheduler.NewSchedulerCommand()) },
+	"etcd": func() int {
+		etcdmain.Main(os.Args)
+		return 0
+	},
+	"kube-apiserver": func() int { return cli.Run(apiserver.NewAPIServerCommand()) },
 }
 
 func main() {

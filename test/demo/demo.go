@@ -38,7 +38,7 @@ type demo struct {
 
 // run plays a scenario in a cluster of its own.
 func run(ctx context.Context, s scenario) (err error) {
-	fmt.Println("Starting etcd, kube-apiserver, kube-controller-manager and simulated nodes")
+	fmt.Println("Starting etcd, kube-apiserver, controllers of Kubernetes and simulated nodes")
 	cluster, err := localkube.Start(ctx, s.options)
 	if err != nil {
 		return err

@@ -5,7 +5,7 @@
 // several scenarios, waits until each step of it can be seen through the API, and
 // prints what it sees. It ends by itself, with an error if a step does not appear.
 //
-//	demo [-check] [scenario]
+//	demo [scenario]
 //
 // With KEEP=1 in the environment the cluster goes on until it is interrupted, with the dashboard of
 // bin/kubectl-nhc.
@@ -21,15 +21,11 @@ import (
 )
 
 func main() {
-	check := flag.Bool("check", false, "only check that there is such a scenario")
 	flag.Parse()
 	s, err := find(flag.Args())
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(2)
-	}
-	if *check {
-		return
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err = run(ctx, s)

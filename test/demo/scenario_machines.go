@@ -36,7 +36,7 @@ import (
 var machines = scenario{
 	name:    "machines",
 	shows:   "a MachineHealthCheck replaces Machines, and backs off from those that never join",
-	options: localkube.Options{NodeLifecycle: true, Kwok: true},
+	options: localkube.Options{NodeLifecycle: true, Kubelets: true},
 	args:    []string{"--machine-backoff-base=20s", "--machine-backoff-cap=40s"},
 	start: func(d *demo) play {
 		return &machinesPlay{demo: d, readiness: readiness{}, machines: map[string]machine{}}

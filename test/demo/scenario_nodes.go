@@ -30,7 +30,7 @@ import (
 var nodes = scenario{
 	name:    "nodes",
 	shows:   "a NodeHealthCheck repairs a node with a remediator",
-	options: localkube.Options{NodeLifecycle: true, Kwok: true},
+	options: localkube.Options{NodeLifecycle: true, Kubelets: true},
 	start:   func(d *demo) play { return newNodesPlay(d) },
 }
 

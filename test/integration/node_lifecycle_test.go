@@ -19,7 +19,7 @@ import (
 // kubelet is silent. Its node is remediated, and is healthy once the kubelet speaks again.
 func TestSilentKubelet(t *testing.T) {
 	t.Parallel()
-	c, err := startCluster(t.Context(), localkube.Options{NodeLifecycle: true, Kwok: true, AuditUsers: []string{deploy.User}})
+	c, err := startCluster(t.Context(), localkube.Options{NodeLifecycle: true, Kubelets: true, AuditUsers: []string{deploy.User}})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, c.stop()) })
 	c.begin = time.Now()

@@ -7,8 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -20,14 +18,12 @@ const (
 	apiServerName         = "kube-apiserver"
 	controllerManagerName = "kube-controller-manager"
 	schedulerName         = "kube-scheduler"
-	kwokName              = "kwok"
 
 	// Files in the working directory.
 	serviceAccountKeyFile = "service-account.key"
 	tokenFile             = "tokens.csv"
 	auditPolicyFile       = "audit-policy.json"
 	auditLog              = "audit.log"
-	stagesFile            = "stages.yaml"
 	admissionFile         = "admission.yaml"
 	certificateDir        = "certificates"
 	certificateFile       = "apiserver.crt" // In certificateDir.
@@ -45,9 +41,9 @@ const (
 	moreMemory = "GOGC=600"
 )
 
-// startComponent starts a component that is part of the localkube executable, or is beside it.
+// startComponent starts a component, which is part of the localkube executable.
 func (c *ControlPlane) startComponent(name string, args ...string) (*Process, error) {
-	command := c.component(name, args...)
+	command := append([]string{c.executable, name}, args...)
 	if c.opts.Network != nil {
 		command = append([]string{"nsenter", "--net=" + c.opts.Network.Namespace, "--"}, command...)
 	}
@@ -62,24 +58,6 @@ func (c *ControlPlane) startComponent(name string, args ...string) (*Process, er
 		// It has most of the files, and must not leave them behind when a test is killed.
 		cmd.remove = c.socketDir
 	}
-	return c.startProgram(cmd)
-}
-
-// component returns how a component is called: an executable of its own, if build.sh has put one
-// there because of KUBEBUILDER_ASSETS, or else a part of localkube.
-func (c *ControlPlane) component(name string, args ...string) []string {
-	if path := filepath.Join(filepath.Dir(c.executable), name); isExecutable(path) {
-		return append([]string{path}, args...)
-	}
-	return append([]string{c.executable, name}, args...)
-}
-
-func isExecutable(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o111 != 0
-}
-
-func (c *ControlPlane) startProgram(cmd Command) (*Process, error) {
 	c.logf("Starting %s", cmd.Name)
 	p, err := startProcess(c.leash, c.dir, cmd)
 	if err != nil {

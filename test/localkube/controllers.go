@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// startControllers starts kube-controller-manager, kube-scheduler and kwok, and returns when the
+// startControllers starts kube-controller-manager and what simulates kubelets, and in a Network kube-scheduler. It returns when the
 // controllers have done their first work.
 func (c *ControlPlane) startControllers(ctx context.Context) error {
 	if err := c.startControllerManager(); err != nil {
@@ -21,12 +21,12 @@ func (c *ControlPlane) startControllers(ctx context.Context) error {
 	if err := c.startScheduler(); err != nil {
 		return err
 	}
-	if err := c.startKwok(); err != nil {
-		return err
-	}
 	client, err := kubernetes.NewForConfig(c.AdminConfig())
 	if err != nil {
 		return err
+	}
+	if c.opts.Kubelets {
+		c.stopKubelets = c.startKubelets(client)
 	}
 	return c.waitFor(ctx, c.controllerManager, "its first ServiceAccount", func(ctx context.Context) error {
 		_, err := client.CoreV1().ServiceAccounts(metav1.NamespaceDefault).Get(ctx, "default", metav1.GetOptions{})
@@ -61,10 +61,7 @@ func (c *ControlPlane) startControllerManager() error {
 		controllers = append(controllers, "node-lifecycle-controller")
 	}
 	if c.opts.PodAdmission {
-		controllers = append(controllers, "resourcequota-controller")
-	}
-	if c.opts.PodAdmission || c.opts.Scheduler {
-		controllers = append(controllers, "deployment-controller", "replicaset-controller")
+		controllers = append(controllers, "resourcequota-controller", "deployment-controller", "replicaset-controller")
 	}
 	var network []string
 	if c.opts.Network != nil {
@@ -89,7 +86,7 @@ func (c *ControlPlane) startControllerManager() error {
 }
 
 func (c *ControlPlane) startScheduler() error {
-	if !c.opts.Scheduler {
+	if c.opts.Network == nil {
 		return nil
 	}
 	kubeconfig, err := c.kubeconfigOf(c.identities.scheduler)
@@ -97,29 +94,6 @@ func (c *ControlPlane) startScheduler() error {
 		return err
 	}
 	_, err = c.startComponent(schedulerName, "--kubeconfig="+kubeconfig, "--leader-elect=false", "--secure-port=0")
-	return err
-}
-
-func (c *ControlPlane) startKwok() error {
-	if !c.opts.Kwok {
-		return nil
-	}
-	kubeconfig, err := c.kubeconfigOf(c.identities.kwok)
-	if err != nil {
-		return err
-	}
-	_, err = c.startProgram(Command{
-		Name: kwokName,
-		Path: c.kwok,
-		Args: []string{
-			"--kubeconfig=" + kubeconfig,
-			"--config=" + filepath.Join(c.dir, stagesFile),
-			"--manage-nodes-with-label-selector=" + HeartbeatLabel + "=" + HeartbeatValue,
-			"--node-lease-duration-seconds=10",
-			"--v=WARN", // It would write a line for each renewal of a Lease.
-		},
-		Env: []string{"KWOK_WORKDIR=" + c.dir}, // Not the configuration of the user who runs this.
-	})
 	return err
 }
 

@@ -34,8 +34,8 @@ type identity struct {
 // identities of a control plane. The controllers act as they do elsewhere, under
 // RBAC, so that neither roles nor audit differ from a real cluster.
 type identities struct {
-	admin, controllerManager, scheduler, kwok identity
-	nodes                                     []identity // Those of Options.Network.
+	admin, controllerManager, scheduler identity
+	nodes                               []identity // Those of Options.Network.
 }
 
 func newIdentities() identities {
@@ -43,14 +43,13 @@ func newIdentities() identities {
 		admin:             identity{"admin", "system:masters", rand.Text()},
 		controllerManager: identity{"system:kube-controller-manager", "system:authenticated", rand.Text()},
 		scheduler:         identity{"system:kube-scheduler", "system:authenticated", rand.Text()},
-		kwok:              identity{"kwok", "system:masters", rand.Text()},
 	}
 }
 
 // tokenFile returns the content of --token-auth-file.
 func (i identities) tokenFile() []byte {
 	var lines strings.Builder
-	for _, id := range append([]identity{i.admin, i.controllerManager, i.scheduler, i.kwok}, i.nodes...) {
+	for _, id := range append([]identity{i.admin, i.controllerManager, i.scheduler}, i.nodes...) {
 		fmt.Fprintf(&lines, "%s,%s,%s,%q\n", id.token, id.user, id.user, id.group)
 	}
 	return []byte(lines.String())

@@ -4,11 +4,11 @@
 // Package localkube runs a real Kubernetes control plane for tests, benchmarks
 // and the demo, without containers: etcd, kube-apiserver with RBAC, admission
 // and priority and fairness as in a real cluster, the controllers of
-// kube-controller-manager that matter to nhc-controller, and, if wanted, kwok as
-// the kubelet of simulated nodes. All are ordinary processes of the user, on
+// kube-controller-manager that matter to nhc-controller, and, if wanted, the
+// kubelets of simulated nodes. All but these are ordinary processes of the user, on
 // loopback and on a socket; several control planes may run side by side.
 //
-//	cluster, err := localkube.Start(ctx, localkube.Options{NodeLifecycle: true, Kwok: true})
+//	cluster, err := localkube.Start(ctx, localkube.Options{NodeLifecycle: true, Kubelets: true})
 //	…
 //	defer cluster.Stop()
 //	client, err := kubernetes.NewForConfig(cluster.AdminConfig())
@@ -48,7 +48,7 @@
 // No kubelet and no scheduler run, and no controllers of workloads: a Deployment
 // can be applied, but nothing happens. Without Options.NodeLifecycle a Node is
 // what tests write. With it, a node is Ready as long as it has heartbeats:
-// kwok does for nodes with HeartbeatLabel. New nodes have the taint
+// with Options.Kubelets, those with HeartbeatLabel have them. New nodes have the taint
 // node.kubernetes.io/not-ready, which only the node-lifecycle controller takes off,
 // when they become Ready.
 package localkube

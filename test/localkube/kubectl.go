@@ -25,8 +25,7 @@ func (c *ControlPlane) Kubectl(ctx context.Context, args ...string) (string, err
 
 // KubectlInput is Kubectl with a standard input, for `kubectl apply -f -`.
 func (c *ControlPlane) KubectlInput(ctx context.Context, stdin io.Reader, args ...string) (string, error) {
-	command := c.component("kubectl", args...)
-	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
+	cmd := exec.CommandContext(ctx, c.kubectl, args...)
 	cmd.Stdin = stdin
 	return c.run(cmd, "kubectl "+strings.Join(args, " "))
 }
@@ -35,7 +34,7 @@ func (c *ControlPlane) KubectlInput(ctx context.Context, stdin io.Reader, args .
 // the commands of the documentation. The script ends with the first command that fails.
 func (c *ControlPlane) Shell(ctx context.Context, script string, env ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, "bash", "-o", "errexit", "-o", "nounset", "-o", "pipefail", "-c", script)
-	cmd.Env = append([]string{"PATH=" + filepath.Dir(c.executable) + string(filepath.ListSeparator) + os.Getenv("PATH")}, env...)
+	cmd.Env = append([]string{"PATH=" + filepath.Dir(c.kubectl) + string(filepath.ListSeparator) + os.Getenv("PATH")}, env...)
 	return c.run(cmd, script)
 }
 

@@ -56,7 +56,7 @@ func marked(t *testing.T, mark string) []string {
 // startAll starts a control plane with everything, whose etcd has been restarted, and
 // a process that ignores SIGTERM and has a child.
 func startAll(ctx context.Context) (*ControlPlane, error) {
-	cluster, err := Start(ctx, Options{NodeLifecycle: true, Kwok: true})
+	cluster, err := Start(ctx, Options{NodeLifecycle: true, Kubelets: true})
 	if err != nil {
 		return nil, err
 	}
@@ -80,8 +80,8 @@ func TestStopLeavesNothing(t *testing.T) {
 	t.Setenv(markEnv, mark)
 	cluster, err := startAll(t.Context())
 	require.NoError(t, err)
-	// Three of the control plane, kwok and the shell, each with its leash.
-	require.GreaterOrEqual(t, len(marked(t, mark)), 2*5)
+	// Three of the control plane, and the shell, each with its leash.
+	require.GreaterOrEqual(t, len(marked(t, mark)), 2*4)
 	require.DirExists(t, cluster.Dir())
 
 	require.NoError(t, cluster.Stop())

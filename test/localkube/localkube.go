@@ -27,18 +27,12 @@ type Options struct {
 	// before it sets Ready=Unknown. It defaults to 20 seconds; with less, healthy
 	// nodes flap on a slow machine.
 	NodeMonitorGracePeriod time.Duration
-	// Kwok simulates the kubelets of the nodes with HeartbeatLabel.
-	Kwok bool
-	// Heartbeat is how often a simulated kubelet writes its node's status. It
-	// defaults to 10 seconds. The node's Lease is renewed more often.
-	Heartbeat time.Duration
+	// Kubelets simulates the kubelets of the nodes with HeartbeatLabel.
+	Kubelets bool
 	// PodAdmission admits pods of a system-critical priority class only where a quota permits
 	// it, as some platforms do, and runs the controllers of Deployments, ReplicaSets and
 	// quotas. No pod runs: there is no scheduler and no kubelet.
 	PodAdmission bool
-	// Scheduler runs kube-scheduler, and the controllers of Deployments and ReplicaSets. Pods are
-	// bound to nodes, and no kubelet runs them.
-	Scheduler bool
 	// OneProcessor has each component use one processor at a time, because there are many more
 	// components than processors: they take a tenth less CPU.
 	OneProcessor bool
@@ -60,9 +54,9 @@ type Options struct {
 // goroutine, but those that stop or start a component not at the same time.
 type ControlPlane struct {
 	opts       Options
-	executable string // localkube
+	executable string // localkube, or full/localkube in a Network.
 	leash      string
-	kwok       string // Empty without Options.Kwok.
+	kubectl    string
 	dir        string
 	socketDir  string // For the path of a socket, dir may be too long.
 	identities identities
@@ -72,6 +66,7 @@ type ControlPlane struct {
 	servingCertificate []byte
 	audit              auditReader
 	controllerManager  *Process
+	stopKubelets       func() // Nil without Options.Kubelets.
 
 	mu         sync.Mutex
 	components []*Process      // Those not expected to end, in the order of their start.
@@ -100,9 +95,6 @@ func Start(ctx context.Context, opts Options) (*ControlPlane, error) {
 func newControlPlane(opts Options) *ControlPlane {
 	if opts.NodeMonitorGracePeriod == 0 {
 		opts.NodeMonitorGracePeriod = 20 * time.Second
-	}
-	if opts.Heartbeat == 0 {
-		opts.Heartbeat = 10 * time.Second
 	}
 	if opts.Log == nil {
 		opts.Log = io.Discard
@@ -139,18 +131,10 @@ func (c *ControlPlane) start(ctx context.Context) error {
 
 // prepare makes the directories and all the files that do not depend on the port.
 func (c *ControlPlane) prepare() error {
+	if err := c.findPrograms(); err != nil {
+		return err
+	}
 	var err error
-	if c.executable, err = Binary("localkube"); err != nil {
-		return err
-	}
-	if c.leash, err = Binary("leash"); err != nil {
-		return err
-	}
-	if c.opts.Kwok {
-		if c.kwok, err = Binary("kwok"); err != nil {
-			return err
-		}
-	}
 	if c.socketDir, err = os.MkdirTemp("", "localkube"); err != nil {
 		return err
 	}
@@ -175,9 +159,22 @@ func (c *ControlPlane) prepare() error {
 		c.writeFile(serviceAccountKeyFile, key),
 		c.writeFile(tokenFile, c.identities.tokenFile()),
 		c.writeFile(auditPolicyFile, policy),
-		c.writeFile(stagesFile, stages(c.opts.Heartbeat)),
 		c.writeFile(admissionFile, []byte(limitedPriorities)),
 	)
+}
+
+func (c *ControlPlane) findPrograms() error {
+	name := "localkube"
+	if c.opts.Network != nil {
+		name = "full/localkube" // With all controllers, and the scheduler.
+	}
+	for name, path := range map[string]*string{name: &c.executable, "leash": &c.leash, "kubectl": &c.kubectl} {
+		var err error
+		if *path, err = Binary(name); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Dir returns the working directory, with the logs of all processes.
@@ -232,6 +229,9 @@ func (c *ControlPlane) Stop() error { return c.stop() }
 
 func (c *ControlPlane) stopAll() error {
 	c.stopProcesses()
+	if c.stopKubelets != nil {
+		c.stopKubelets()
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var errs []error

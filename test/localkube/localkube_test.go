@@ -243,8 +243,7 @@ func TestNodeLivesAsLongAsItHasHeartbeats(t *testing.T) {
 		})
 		return ready
 	}
-	// On a busy machine kwok makes a new node Ready twice: it decides by an event that is older
-	// than its own write. Heartbeats that were transitions never satisfy this.
+	// Heartbeats that were transitions never satisfy this.
 	beating := func(c corev1.NodeCondition) bool {
 		return c.Status == corev1.ConditionTrue && c.LastHeartbeatTime.After(c.LastTransitionTime.Add(2*time.Second))
 	}

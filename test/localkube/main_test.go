@@ -11,7 +11,6 @@ import (
 	"os"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/client-go/kubernetes"
@@ -66,8 +65,7 @@ func startShared() (cluster *ControlPlane, port int, err error) {
 	port = taken.Addr().(*net.TCPAddr).Port
 	cluster = newControlPlane(Options{
 		NodeLifecycle: true,
-		Kwok:          true,
-		Heartbeat:     2 * time.Second,
+		Kubelets:      true,
 		AuditUsers:    []string{"system:serviceaccount:" + auditedNamespace + ":" + auditedName},
 	})
 	attempts := 0

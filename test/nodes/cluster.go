@@ -205,7 +205,6 @@ func (c *Cluster) startControlPlane(ctx context.Context) (err error) {
 		return err
 	}
 	c.ControlPlane, err = localkube.Start(ctx, localkube.Options{
-		Scheduler:              true,
 		NodeMonitorGracePeriod: c.opts.GracePeriod,
 		Dir:                    filepath.Join(c.opts.Logs, "control-plane"),
 		Log:                    c.opts.Log,

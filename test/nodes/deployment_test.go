@@ -15,7 +15,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/test/deploy"
 )
 
-// TestDeployment: what happens to the Deployment in the life of a cluster.
+// TestDeployment: what happens to the Deployment in the life of a cluster (spec 22.1).
 func TestDeployment(t *testing.T) {
 	t.Parallel()
 	s := newStory(t, Options{}, false)
@@ -27,6 +27,7 @@ func TestDeployment(t *testing.T) {
 		s.awaitLeader(leader)
 		s.kubectl("uncordon", leader.Name)
 		s.settle()
+		s.requireApart()
 	})
 	t.Run("none for a while", func(t *testing.T) {
 		s := s.in(t)
@@ -52,7 +53,16 @@ func TestDeployment(t *testing.T) {
 			return gone
 		}, patience, time.Second)
 		s.settle()
+		s.requireApart()
 	})
+}
+
+// requireApart: no failure of one node takes both replicas.
+func (s *story) requireApart() {
+	s.t.Helper()
+	leader, others := s.controllers()
+	require.Len(s.t, others, 1)
+	require.NotEqual(s.t, leader.Name, others[0].Name)
 }
 
 // awaitLeader returns when a replica leads, on another node than this.
