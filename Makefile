@@ -19,7 +19,7 @@ export GOWORK := off
 export CGO_ENABLED := 0
 
 LDFLAGS = -s -w $(shell hack/version.sh $(RELEASE))
-GOLANGCI_LINT := go tool -modfile=hack/tools/golangci-lint/go.mod golangci-lint
+GOLANGCI_LINT := go run -modfile=hack/tools/golangci-lint/go.mod github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 
 # Prints the results of go test -json as they come, and keeps them for the sum: $(call FOLLOW,NAME).
 FOLLOW = go run ./hack/testreport -keep=_output/tests/$(1).json
@@ -439,7 +439,7 @@ verify-manifests: ## Check that the CRD, manifests/install.yaml and the Helm cha
 # Without shellcheck and pyflakes, which are there on some machines only.
 .PHONY: verify-workflows
 verify-workflows: ## Check the workflows.
-	go tool -modfile=hack/tools/actionlint/go.mod actionlint -shellcheck= -pyflakes= .github/workflows/*.yaml
+	go run -modfile=hack/tools/actionlint/go.mod github.com/rhysd/actionlint/cmd/actionlint -shellcheck= -pyflakes= .github/workflows/*.yaml
 
 # Not part of verify: promtool takes minutes to compile, once.
 .PHONY: verify-monitoring
@@ -449,12 +449,12 @@ verify-monitoring: ## Check the alerts, the dashboard and the runbooks.
 # Not part of verify: Cluster API takes minutes to compile, once.
 .PHONY: verify-cluster-api
 verify-cluster-api: ## Run golangci-lint on test/clusterapi.
-	cd test/clusterapi && go tool -modfile=../../hack/tools/golangci-lint/go.mod golangci-lint run ./...
+	cd test/clusterapi && go run -modfile=../../hack/tools/golangci-lint/go.mod github.com/golangci/golangci-lint/v2/cmd/golangci-lint run ./...
 
 # Not part of verify: what drives the browser takes a while to compile, once.
 .PHONY: verify-dashboard
 verify-dashboard: ## Run golangci-lint on test/dashboard.
-	cd test/dashboard && go tool -modfile=../../hack/tools/golangci-lint/go.mod golangci-lint run ./...
+	cd test/dashboard && go run -modfile=../../hack/tools/golangci-lint/go.mod github.com/golangci/golangci-lint/v2/cmd/golangci-lint run ./...
 
 # Not part of verify: Helm takes minutes to compile, once.
 .PHONY: verify-chart

@@ -24,7 +24,7 @@ fi
 
 # Not kube_codegen.sh of k8s.io/code-generator: it builds more generators than these, from versions of its own.
 generate() { # GENERATOR ARGUMENT...
-  go tool -modfile="${tools}" "$1" --go-header-file hack/boilerplate.go.txt "${@:2}"
+  go run -modfile="${tools}" "k8s.io/code-generator/cmd/$1" --go-header-file hack/boilerplate.go.txt "${@:2}"
 }
 
 rm -rf "${generated}"

@@ -17,7 +17,7 @@ promtool() {
   (cd test/monitoring && "${work}/promtool" "$@")
 }
 
-go tool -modfile=hack/tools/go.mod kustomize build manifests/monitoring >"${work}/manifests.yaml"
+go run -modfile=hack/tools/go.mod sigs.k8s.io/kustomize/kustomize/v5 build manifests/monitoring >"${work}/manifests.yaml"
 # The metrics come from the code of the controller.
 NHC_METRICS_LIST="${work}/metrics.json" go test -count=1 -run '^TestListMetrics$' ./cmd/nhc-controller/app
 
