@@ -57,7 +57,7 @@ type Result struct {
 	Summary health.Summary
 	Gate    health.Gate
 	Storm   health.Storm
-	// Upgrading means that the cluster, or an unhealthy node, is being upgraded (spec 10.2).
+	// Upgrading means that the cluster is being upgraded (spec 10.2).
 	Upgrading bool
 	Policy    remediation.Policy
 	// Recheck is the next instant at which time alone changes a verdict.
@@ -100,9 +100,11 @@ func (r *Result) judge(in *Input, node *remediation.Node, obj *corev1.Node, now 
 		// The spec has nothing to judge it by. A healthy verdict would delete its CRs (spec 4.2).
 		node.Verdict = health.Verdict{State: health.SoonUnhealthy}
 	}
+	if node.Verdict.State == health.Unhealthy {
+		node.Constraints.UpdateEnds = remediation.UpdateEnds(obj.Annotations, node.Verdict.Deadline, now)
+	}
 	if !node.Constraints.Unselected {
 		r.Summary.Add(node.Verdict, remediated)
-		r.Upgrading = r.Upgrading || (node.Verdict.State == health.Unhealthy && remediation.Reconfiguring(obj.Annotations))
 	} else if remediated && node.Verdict.State == health.SoonUnhealthy {
 		r.Recheck = health.Earliest(r.Recheck, node.Verdict.Deadline)
 	}

@@ -194,26 +194,32 @@ func TestTerminatingNodes(t *testing.T) {
 	}
 }
 
-// TestUpgradingCountsUnhealthyNodesOnly: an unhealthy node whose configuration changes counts as rebooted
-// by an upgrade (spec 10.2).
-func TestUpgradingCountsUnhealthyNodesOnly(t *testing.T) {
+// TestUpdateHoldsItsNode: an unhealthy node whose configuration changes counts as rebooted for that, for a while. It
+// holds no other (spec 10.2).
+func TestUpdateHoldsItsNode(t *testing.T) {
 	t.Parallel()
 	reconfigured := func(n *corev1.Node) {
 		annotated(remediation.AnnotationCurrentConfig, "old")(n)
 		annotated(remediation.AnnotationDesiredConfig, "new")(n)
 	}
+	unhealthy := epoch.Add(time.Minute)
 	for name, tc := range map[string]struct {
 		node *corev1.Node
-		want bool
+		at   time.Time
+		want time.Time
 	}{
-		"10.2 unhealthy, and its configuration changes": {testNode("n", notReadySince(epoch), reconfigured), true},
-		"10.2 soon unhealthy":                           {testNode("n", notReadySince(epoch.Add(1)), reconfigured), false},
-		"10.2 healthy, and its configuration changes":   {testNode("n", reconfigured), false},
-		"10.2 only unhealthy":                           {testNode("n", notReadySince(epoch)), false},
+		"10.2 S11 unhealthy, and its configuration changes": {testNode("n", notReadySince(epoch), reconfigured), unhealthy, unhealthy.Add(30 * time.Minute)},
+		"10.2 S11 it does not come back":                    {testNode("n", notReadySince(epoch), reconfigured), unhealthy.Add(30 * time.Minute), time.Time{}},
+		"10.2 soon unhealthy":                               {testNode("n", notReadySince(epoch.Add(1)), reconfigured), unhealthy, time.Time{}},
+		"10.2 healthy, and its configuration changes":       {testNode("n", reconfigured), unhealthy, time.Time{}},
+		"10.2 only unhealthy":                               {testNode("n", notReadySince(epoch)), unhealthy, time.Time{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			require.Equal(t, tc.want, Evaluate(testInput(testCheck(failsReady), tc.node), epoch.Add(time.Minute)).Upgrading)
+			in := testInput(testCheck(failsReady), tc.node, testNode("other", notReadySince(epoch)))
+			require.False(t, Evaluate(in, tc.at).Upgrading)
+			require.Equal(t, tc.want, in.Nodes[0].Constraints.UpdateEnds)
+			require.Zero(t, in.Nodes[1].Constraints.UpdateEnds)
 		})
 	}
 }

@@ -16,7 +16,7 @@ import (
 type Facts struct {
 	UID              types.UID
 	ControlPlane     bool
-	Etcd             bool // Spec 12.5.
+	Etcd             remediation.EtcdLabel
 	Excluded         bool // Spec 15.1.
 	ExclusionIgnored bool // Spec 15.2.
 	Labelled         bool // With any value of that label.
@@ -32,7 +32,7 @@ func FactsOf(node *corev1.Node) Facts {
 	exclusion, labelled := node.Labels[v1alpha1.LabelExclude]
 	_, confirmed := node.Annotations[v1alpha1.AnnotationManuallyConfirmedHealthy]
 	return Facts{
-		UID: node.UID, ControlPlane: remediation.IsControlPlane(node.Labels), Etcd: remediation.IsEtcd(node.Labels),
+		UID: node.UID, ControlPlane: remediation.IsControlPlane(node.Labels), Etcd: remediation.EtcdLabelOf(node.Labels),
 		Excluded: exclusion == "true", ExclusionIgnored: labelled && exclusion == "", Labelled: labelled,
 		ConfirmedHealthy: confirmed, Reconfiguring: remediation.Reconfiguring(node.Annotations),
 	}

@@ -23,7 +23,7 @@ func TestFacts(t *testing.T) {
 		"17.1 no Node":                 {},
 		"nothing":                      {testNode("n"), Facts{UID: "n-uid"}},
 		"12.1 control plane":           {testNode("n", labelled("node-role.kubernetes.io/control-plane", "")), Facts{UID: "n-uid", ControlPlane: true}},
-		"12.5 etcd":                    {testNode("n", labelled("node-role.kubernetes.io/etcd", "true")), Facts{UID: "n-uid", ControlPlane: true, Etcd: true}},
+		"12.5 etcd":                    {testNode("n", labelled("node-role.kubernetes.io/etcd", "true")), Facts{UID: "n-uid", ControlPlane: true, Etcd: remediation.EtcdByRole}},
 		"15.1 excluded":                {testNode("n", labelled(v1alpha1.LabelExclude, "true")), Facts{UID: "n-uid", Excluded: true, Labelled: true}},
 		"15.2 an empty value":          {testNode("n", labelled(v1alpha1.LabelExclude, "")), Facts{UID: "n-uid", ExclusionIgnored: true, Labelled: true}},
 		"15.2 another value":           {testNode("n", labelled(v1alpha1.LabelExclude, "yes")), Facts{UID: "n-uid", Labelled: true}},

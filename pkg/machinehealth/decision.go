@@ -96,7 +96,7 @@ func (p *Policy) explain(plan *Plan, reason v1alpha1.DecisionReason) string {
 	case v1alpha1.DecidedControlPlaneBusy:
 		return "Another control plane Machine or Node is under remediation, or it is unknown whether one is"
 	case v1alpha1.DecidedEtcdQuorum:
-		return "etcd could lose its quorum without the Node of this Machine, or its state is unknown"
+		return "etcd could lose its quorum without the Node of this Machine, or its state is unknown. A Node without etcd needs label " + v1alpha1.LabelEtcd + "=false"
 	case v1alpha1.DecidedLeaseTaken:
 		return fmt.Sprintf("Lease %s is held by %q", object.LeaseName(t.Machine.Node), remediation.LeaseHolder(t.Lease))
 	case v1alpha1.DecidedForeignRemediation:

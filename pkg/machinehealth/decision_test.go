@@ -136,7 +136,7 @@ func TestDecision(t *testing.T) {
 	p := policy()
 	for reason, want := range map[v1alpha1.DecisionReason]string{
 		v1alpha1.DecidedControlPlaneBusy: "Another control plane Machine or Node is under remediation, or it is unknown whether one is",
-		v1alpha1.DecidedEtcdQuorum:       "etcd could lose its quorum without the Node of this Machine, or its state is unknown",
+		v1alpha1.DecidedEtcdQuorum:       "etcd could lose its quorum without the Node of this Machine, or its state is unknown. A Node without etcd needs label nhc-controller.io/etcd=false",
 	} {
 		r := result(p, target(machine("m")), remediation.Outcome{}, epoch)
 		p.Withhold(r.Plan, &remediation.Withholding{Reason: reason}, epoch)

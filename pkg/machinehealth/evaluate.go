@@ -130,7 +130,7 @@ func (c *Criteria) target(o *Observed, verdict Verdict, unhealthySince, now time
 		t.ControlPlane = t.ControlPlane || remediation.IsControlPlane(o.Node.Labels)
 		t.Obstacles.Excluded = t.Obstacles.Excluded || o.Node.Labels[v1alpha1.LabelExclude] == "true" // Spec 15.
 		if !c.OnlyTermination() {
-			t.Obstacles.UpdateEnds = updateEnds(o.Node.Annotations, unhealthySince, now)
+			t.Obstacles.UpdateEnds = remediation.UpdateEnds(o.Node.Annotations, unhealthySince, now)
 		}
 	}
 	return t

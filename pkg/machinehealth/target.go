@@ -11,7 +11,6 @@ import (
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
-	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 )
 
@@ -66,20 +65,6 @@ type Obstacles struct {
 	// UnreadCheck is another health check that may remediate the Machine: its remediation objects cannot
 	// be read. Empty if there is none.
 	UnreadCheck string
-}
-
-// maxUpdate is how long an update of the machine configuration of a Node holds its Machine. MachineHealthChecks have
-// to remediate a Node that does not come back from that reboot (spec M9.1).
-const maxUpdate = 30 * time.Minute
-
-// updateEnds returns until when an update of the machine configuration of a Node holds its Machine, which has been
-// unhealthy since this instant. It is zero if the annotations of the Node show no update, or if it is over.
-func updateEnds(annotations map[string]string, unhealthySince, now time.Time) time.Time {
-	end := unhealthySince.Add(maxUpdate)
-	if !remediation.Reconfiguring(annotations) || !now.Before(end) {
-		return time.Time{}
-	}
-	return end
 }
 
 // externallyRemediated reports whether another controller has been asked to remediate the Machine,

@@ -3,7 +3,11 @@
 
 package remediation
 
-import "github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+import (
+	"time"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+)
 
 // Constraints keep the controller from acting, for all nodes of an owner or for one node.
 type Constraints struct {
@@ -38,6 +42,8 @@ type NodeConstraints struct {
 	Unselected bool
 	// NodeDeleted: the Node does not exist (spec 17).
 	NodeDeleted bool
+	// UpdateEnds is until when an update of its machine configuration holds the node, zero if none does (spec 10.2).
+	UpdateEnds time.Time
 	// MachineClaim says why the node is left to the health check of its Machine, empty if it is not
 	// (spec M15.1, M15.2).
 	MachineClaim string
@@ -115,7 +121,7 @@ var rules = []rule{
 		},
 	},
 	{
-		reason: v1alpha1.DecidedClusterUpgrading, applies: func(c *Constraints) bool { return c.Upgrading }, forAll: true,
+		reason: v1alpha1.DecidedClusterUpgrading, applies: func(c *Constraints) bool { return c.Upgrading || !c.UpdateEnds.IsZero() }, forAll: true,
 		message: func(*Context) string { return "The cluster is being upgraded" },
 	},
 	{

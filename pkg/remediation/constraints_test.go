@@ -27,6 +27,7 @@ var columns = []struct {
 	{v1alpha1.DecidedTerminating, func(c *Constraints) { c.Terminating = true }, blocked},
 	{v1alpha1.DecidedClockUntrusted, func(c *Constraints) { c.ClockUntrusted = true }, blocked},
 	{v1alpha1.DecidedClusterUpgrading, func(c *Constraints) { c.Upgrading = true }, blocked},
+	{v1alpha1.DecidedClusterUpgrading, func(c *Constraints) { c.UpdateEnds = epoch }, blocked},
 	{v1alpha1.DecidedPaused, func(c *Constraints) { c.Paused = true }, blocked},
 	{v1alpha1.DecidedGateClosed, func(c *Constraints) { c.GateClosed = true }, blocked},
 	{v1alpha1.DecidedStormActive, func(c *Constraints) { c.Storm = true }, Permissions{CreateNext: true, EndStep: true, KeepLease: true, DeleteRecovered: true, CleanUp: true}},

@@ -116,9 +116,14 @@ func (p *Policy) explain(plan *NodePlan, reason v1alpha1.DecisionReason) string 
 	case v1alpha1.DecidedControlPlaneBusy:
 		return "Another control plane node is under remediation, or it is unknown whether one is"
 	case v1alpha1.DecidedEtcdQuorum:
-		return "etcd could lose its quorum without this node, or its state is unknown"
+		return "etcd could lose its quorum without this node, or its state is unknown. A node without etcd needs label " + v1alpha1.LabelEtcd + "=false"
 	case v1alpha1.DecidedForeignRemediation:
 		return explainBlocker(plan.Blocker)
+	case v1alpha1.DecidedClusterUpgrading:
+		if node.Constraints.Upgrading {
+			return "The cluster is being upgraded"
+		}
+		return "The machine configuration of the node is being updated"
 	case v1alpha1.DecidedMachineHealthCheck:
 		return node.Constraints.MachineClaim
 	case v1alpha1.DecidedMachineUnreadable:

@@ -167,6 +167,20 @@ func Reconfiguring(annotations map[string]string) bool {
 	return desired != "" && desired != annotations[AnnotationCurrentConfig]
 }
 
+// maxUpdate is how long an update of the machine configuration of a node holds its remediation. A node that does not
+// come back from that reboot is what health checks are for (spec 10.2, M9.1).
+const maxUpdate = 30 * time.Minute
+
+// UpdateEnds returns until when an update of the machine configuration holds the remediation of a node with these
+// annotations, which has been unhealthy since this instant. It is zero if the annotations show no update, or if it is over.
+func UpdateEnds(annotations map[string]string, unhealthySince, now time.Time) time.Time {
+	end := unhealthySince.Add(maxUpdate)
+	if !Reconfiguring(annotations) || !now.Before(end) {
+		return time.Time{}
+	}
+	return end
+}
+
 // CheckMetal3 judges the namespace of a Metal3 template where OpenShift's Machines
 // are served (spec 6.1).
 func CheckMetal3(step Step) *Problem {
@@ -179,40 +193,58 @@ func CheckMetal3(step Step) *Problem {
 	}
 }
 
-// labelEtcd marks the nodes that run etcd where roles are split, as distributions such as RKE2 and K3s can.
-const labelEtcd = "node-role.kubernetes.io/etcd"
+// roleEtcd marks the nodes that run etcd where roles are split, as distributions such as RKE2 and K3s can.
+const roleEtcd = "node-role.kubernetes.io/etcd"
 
 // ControlPlaneLabels are those that make a Node one of the control plane, with any value (spec 12.1).
 var ControlPlaneLabels = []string{
-	"node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/controlplane", "node-role.kubernetes.io/master", labelEtcd,
+	"node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/controlplane", "node-role.kubernetes.io/master",
+	"node-role.kubernetes.io/arbiter", roleEtcd,
 }
 
 // IsControlPlane reports whether a Node with these labels is one of the control plane (spec 12.1).
 func IsControlPlane(labels map[string]string) bool {
-	return slices.ContainsFunc(ControlPlaneLabels, func(label string) bool {
+	return labels[v1alpha1.LabelEtcd] == "true" || slices.ContainsFunc(ControlPlaneLabels, func(label string) bool {
 		_, labelled := labels[label]
 		return labelled
 	})
 }
 
-// IsEtcd reports whether a Node with these labels is one of etcd, where roles are split (spec 12.5).
-func IsEtcd(labels map[string]string) bool {
-	_, labelled := labels[labelEtcd]
-	return labelled
+// EtcdLabel is what the labels of a Node say about etcd (spec 12.5).
+type EtcdLabel string
+
+// Values of EtcdLabel. It is empty where they say nothing.
+const (
+	EtcdByRole EtcdLabel = "role" // The node has the role of etcd, where roles are split.
+	EtcdHere   EtcdLabel = "true" // Values of v1alpha1.LabelEtcd.
+	EtcdNot    EtcdLabel = "false"
+)
+
+// EtcdLabelOf returns what these labels of a Node say about etcd.
+func EtcdLabelOf(labels map[string]string) EtcdLabel {
+	if said := EtcdLabel(labels[v1alpha1.LabelEtcd]); said == EtcdHere || said == EtcdNot {
+		return said
+	}
+	if _, labelled := labels[roleEtcd]; labelled {
+		return EtcdByRole
+	}
+	return ""
 }
 
 // QuorumWithout reports whether etcd surely has a quorum without the member on a node, by the conditions of
-// the control plane nodes (spec 12.5). A node that is not Ready is no loss. A Ready node that is unhealthy
-// by another condition may be a working member. So a majority of all members has to be Ready without it. If
-// nodes have the label of etcd, only those are members.
+// the control plane nodes (spec 12.5). A majority of all members has to be Ready without it, whether the node is Ready
+// or not: only its kubelet may have failed. A single member has nothing to lose once its node is not Ready.
 func QuorumWithout(controlPlane []*corev1.Node, node string) bool {
 	i := slices.IndexFunc(controlPlane, func(member *corev1.Node) bool { return member.Name == node })
 	if i < 0 {
 		return false
 	}
 	members := etcdMembers(controlPlane)
-	if !Ready(controlPlane[i]) || !slices.Contains(members, controlPlane[i]) {
+	switch {
+	case !slices.Contains(members, controlPlane[i]):
 		return true
+	case len(members) == 1:
+		return !Ready(controlPlane[i])
 	}
 	others := 0
 	for _, member := range members {
@@ -223,18 +255,14 @@ func QuorumWithout(controlPlane []*corev1.Node, node string) bool {
 	return others >= len(members)/2+1
 }
 
-// etcdMembers returns the nodes that run etcd, by their labels. If no node has the label of etcd, it returns
-// all control plane nodes.
-func etcdMembers(controlPlane []*corev1.Node) (members []*corev1.Node) {
-	for _, node := range controlPlane {
-		if IsEtcd(node.Labels) {
-			members = append(members, node)
-		}
-	}
-	if len(members) == 0 {
-		return controlPlane
-	}
-	return members
+// etcdMembers returns the nodes that run etcd: by their own label, else by the role of etcd, and if no node has
+// that role, all control plane nodes.
+func etcdMembers(controlPlane []*corev1.Node) []*corev1.Node {
+	split := slices.ContainsFunc(controlPlane, func(node *corev1.Node) bool { return EtcdLabelOf(node.Labels) == EtcdByRole })
+	return slices.DeleteFunc(slices.Clone(controlPlane), func(node *corev1.Node) bool {
+		said := EtcdLabelOf(node.Labels)
+		return said == EtcdNot || (said == "" && split)
+	})
 }
 
 // Ready reports whether a Node has condition Ready=True.

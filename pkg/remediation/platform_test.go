@@ -6,6 +6,7 @@ package remediation
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 )
 
@@ -158,6 +160,32 @@ func TestTerminating(t *testing.T) {
 	}
 }
 
+// TestUpdateEnds: the update of the machine configuration of a Node holds its node and Machine, for 30 min from when it
+// became unhealthy (spec 10.2, M9.1).
+func TestUpdateEnds(t *testing.T) {
+	t.Parallel()
+	annotations := func(current, desired string) map[string]string {
+		return map[string]string{AnnotationCurrentConfig: current, AnnotationDesiredConfig: desired}
+	}
+	began := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	end := began.Add(30 * time.Minute)
+	for name, tc := range map[string]struct {
+		annotations map[string]string
+		now, want   time.Time
+	}{
+		"M9.1 no annotations":                    {now: began},
+		"M9.1 the Node is up to date":            {annotations: annotations("rendered-1", "rendered-1"), now: began},
+		"M9.1 F4 the Node reboots for an update": {annotations: annotations("rendered-1", "rendered-2"), now: began, want: end},
+		"M9.1 it may be back in time":            {annotations: annotations("rendered-1", "rendered-2"), now: end.Add(-1), want: end},
+		"M9.1 it does not come back":             {annotations: annotations("rendered-1", "rendered-2"), now: end},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, tc.want, UpdateEnds(tc.annotations, began, tc.now))
+		})
+	}
+}
+
 func TestUpgrading(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
@@ -248,7 +276,7 @@ func TestEtcdLabels(t *testing.T) {
 	t.Parallel()
 	for label, want := range map[string]bool{
 		"node-role.kubernetes.io/control-plane": true, "node-role.kubernetes.io/master": true, "node-role.kubernetes.io/etcd": true,
-		"node-role.kubernetes.io/controlplane": true, "node-role.kubernetes.io/worker": false, "etcd": false,
+		"node-role.kubernetes.io/controlplane": true, "node-role.kubernetes.io/arbiter": true, v1alpha1.LabelEtcd: true, "node-role.kubernetes.io/worker": false, "etcd": false,
 	} {
 		require.Equal(t, want, IsControlPlane(map[string]string{label: "true"}), label)
 	}
@@ -279,6 +307,21 @@ func TestEtcdLabels(t *testing.T) {
 	}
 }
 
+// TestLabelEtcd: the label of etcd wins over the roles (spec 12.5).
+func TestLabelEtcd(t *testing.T) {
+	t.Parallel()
+	member := func(name string, ready corev1.ConditionStatus, label string) *corev1.Node {
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{v1alpha1.LabelEtcd: label}}}
+		node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready}}
+		return node
+	}
+	arbiter := member("arbiter", "True", "true")
+	require.False(t, QuorumWithout([]*corev1.Node{member("n", "False", ""), member("m", "Unknown", ""), arbiter}, "n"), "12.5 S3: two nodes and an arbiter, and one of them is off")
+	require.True(t, QuorumWithout([]*corev1.Node{member("n", "False", ""), member("m", "True", ""), arbiter}, "n"), "12.5 S3")
+	require.True(t, QuorumWithout([]*corev1.Node{member("n", "False", "false"), member("m", "False", "false")}, "n"), "12.5 S2: etcd runs elsewhere")
+	require.True(t, QuorumWithout([]*corev1.Node{member("n", "False", "false"), member("m", "False", ""), arbiter}, "n"), "12.5: it is no member")
+}
+
 // TestQuorumWithout: without OpenShift's API the control plane nodes report whether etcd can
 // do without one of them (spec 12.5).
 func TestQuorumWithout(t *testing.T) {
@@ -288,18 +331,20 @@ func TestQuorumWithout(t *testing.T) {
 		ready []corev1.ConditionStatus
 		want  bool
 	}{
-		"12.5 it is not Ready":               {ready: []corev1.ConditionStatus{"False", "True"}, want: true},
-		"12.5 it is not known to be Ready":   {ready: []corev1.ConditionStatus{"Unknown"}, want: true},
-		"12.5 it says nothing":               {ready: []corev1.ConditionStatus{""}, want: true},
-		"12.5 never with one":                {ready: []corev1.ConditionStatus{"True"}},
-		"12.5 never with two":                {ready: []corev1.ConditionStatus{"True", "True"}},
-		"12.5 both others of three":          {ready: []corev1.ConditionStatus{"True", "True", "True"}, want: true},
-		"12.5 one other of three":            {ready: []corev1.ConditionStatus{"True", "True", "False"}},
-		"12.5 three others of four":          {ready: []corev1.ConditionStatus{"True", "True", "True", "True"}, want: true},
-		"12.5 two others of four":            {ready: []corev1.ConditionStatus{"True", "True", "True", "Unknown"}},
-		"12.5 three others of five suffice":  {ready: []corev1.ConditionStatus{"True", "True", "True", "True", "False"}, want: true},
-		"12.5 two others of five do not":     {ready: []corev1.ConditionStatus{"True", "True", "True", "False", "False"}},
-		"P5 it is not among those known yet": {},
+		"12.5 S2 its kubelet alone may have failed": {ready: []corev1.ConditionStatus{"Unknown", "True", "False"}},
+		"12.5 it alone of three is not Ready":       {ready: []corev1.ConditionStatus{"False", "True", "True"}, want: true},
+		"12.5 one of two is not Ready":              {ready: []corev1.ConditionStatus{"False", "True"}},
+		"12.5 it is not known to be Ready":          {ready: []corev1.ConditionStatus{"Unknown"}, want: true},
+		"12.5 it says nothing":                      {ready: []corev1.ConditionStatus{""}, want: true},
+		"12.5 never with one":                       {ready: []corev1.ConditionStatus{"True"}},
+		"12.5 never with two":                       {ready: []corev1.ConditionStatus{"True", "True"}},
+		"12.5 both others of three":                 {ready: []corev1.ConditionStatus{"True", "True", "True"}, want: true},
+		"12.5 one other of three":                   {ready: []corev1.ConditionStatus{"True", "True", "False"}},
+		"12.5 three others of four":                 {ready: []corev1.ConditionStatus{"True", "True", "True", "True"}, want: true},
+		"12.5 two others of four":                   {ready: []corev1.ConditionStatus{"True", "True", "True", "Unknown"}},
+		"12.5 three others of five suffice":         {ready: []corev1.ConditionStatus{"True", "True", "True", "True", "False"}, want: true},
+		"12.5 two others of five do not":            {ready: []corev1.ConditionStatus{"True", "True", "True", "False", "False"}},
+		"P5 it is not among those known yet":        {},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

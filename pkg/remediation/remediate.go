@@ -168,8 +168,18 @@ const refusalRecheck = time.Minute
 // hold notes why a step that is over may not be ended yet.
 func (p *planner) hold() {
 	p.setReason(p.Node.Constraints.Refusal(false), time.Time{})
-	if p.Reason == v1alpha1.DecidedClusterUpgrading {
-		p.recheckAt(p.now.Add(refusalRecheck))
+	p.recheckUpgrade()
+}
+
+// recheckUpgrade has the planner look again at an upgrade, and at the end of what an update may take.
+func (p *planner) recheckUpgrade() {
+	if p.Reason != v1alpha1.DecidedClusterUpgrading {
+		return
+	}
+	p.recheckAt(p.now.Add(refusalRecheck))
+	if !p.Node.Constraints.Upgrading {
+		p.Until = p.Node.Constraints.UpdateEnds
+		p.recheckAt(p.Until)
 	}
 }
 
@@ -197,9 +207,7 @@ func (p *planner) begin(step int, end ...Action) {
 	permitted := p.Node.Constraints.Permissions()
 	if (first && !permitted.CreateFirst) || (!first && !permitted.CreateNext) {
 		p.refuse(p.Node.Constraints.Refusal(first))
-		if p.Reason == v1alpha1.DecidedClusterUpgrading {
-			p.recheckAt(p.now.Add(refusalRecheck))
-		}
+		p.recheckUpgrade()
 		return
 	}
 	if p.Templates[step] == nil {

@@ -60,8 +60,8 @@ var machineBugs = []bug{
 		old: "	case deletes && machine.Owner() == nil:\n", new: "	case deletes && machine.UID == \"\":\n",
 	},
 	{
-		name: "the update of a Node holds its Machine for ever", rule: "M9.1", file: inMachines + "target.go", unit: inMachines,
-		old: "	if !remediation.Reconfiguring(annotations) || !now.Before(end) {\n", new: "	if !remediation.Reconfiguring(annotations) {\n",
+		name: "the update of a Node holds its Machine for ever", rule: "M9.1", file: inPlan + "platform.go", unit: inPlan,
+		old: "	if !Reconfiguring(annotations) || !now.Before(end) {\n", new: "	if !Reconfiguring(annotations) {\n",
 	},
 	{
 		name: "a Node that the cache lacks is missing", rule: "M6.2", file: inMachines + "judge.go", unit: inMachines,
@@ -146,10 +146,6 @@ var machineBugs = []bug{
 	{
 		name: "a Machine that names another Node by now is remediated", rule: "M10.3", file: inMachines + "confirm.go", unit: "pkg/machinehealth", run: "TestConfirm",
 		old: "	case machine.Node != planned.Machine.Node, live.NodeUID", new: "	case live.NodeUID",
-	},
-	{
-		name: "a control plane Machine is deleted though its Node is Ready again", rule: "M13.2", file: inMachineController + "act.go", unit: "test/simulation", run: "TestMachineReadyUnseen",
-		old: "observed.Node != nil && !c.nodeHealthChecks.QuorumWithout(observed.Node)", new: "observed.Node != nil && false",
 	},
 	{
 		name: "a MachineHealthCheck ends what another controller has begun for a Machine that it does not select", rule: "M12.4", file: inMachines + "adopter.go", unit: "pkg/machinehealth", run: "TestAdopter",

@@ -160,8 +160,8 @@ func (j *Judge) slotFree(w window, before uint64) finding {
 	return finding{rule: "12.2"}
 }
 
-// quorum reports a first CR for a control plane node that was Ready all the time, although
-// too few others can have been (spec 12.5).
+// quorum reports a first CR for a control plane node although too few others can have been Ready, or for the
+// only one, although it was Ready all the time (spec 12.5).
 func (j *Judge) quorum(w window) finding {
 	member := func(node *Node) bool { return node != nil && node.ControlPlane() }
 	if surely, maybe := j.etcdLabelled(w); surely {
@@ -170,7 +170,7 @@ func (j *Judge) quorum(w window) finding {
 		return finding{rule: "12.5"}
 	}
 	ready := func(node *Node) bool { return member(node) && node.Ready() }
-	if !w.first || !all(j.nodes[w.node].during(w.nodeKnown, w.rv), ready) {
+	if !w.first || !all(j.nodes[w.node].during(w.known, w.rv), member) {
 		return finding{rule: "12.5"}
 	}
 	members, others := 0, 0
@@ -183,7 +183,8 @@ func (j *Judge) quorum(w window) finding {
 			others++
 		}
 	}
-	return check("12.5", 2*others <= members, "control plane node %s is Ready, and so are %d others of %d", w.node, others, members)
+	alone := members <= 1 && !all(j.nodes[w.node].during(w.known, w.rv), ready)
+	return check("12.5", 2*others <= members && !alone, "control plane node %s gets a CR, and %d others of %d are Ready", w.node, others, members)
 }
 
 // etcdLabelled reports whether a node had the label of etcd all the time, or at any time.

@@ -160,11 +160,12 @@ func TestQuorum(t *testing.T) {
 		node, others []func(*Node)
 		want         bool // It is broken.
 	}{
-		"it is not Ready":        {node: []func(*Node){controlPlane}},
-		"two others are Ready":   {node: []func(*Node){controlPlane, ready}, others: []func(*Node){ready, ready}},
-		"one other is Ready":     {node: []func(*Node){controlPlane, ready}, others: []func(*Node){ready, func(*Node) {}}, want: true},
-		"it is the only one":     {node: []func(*Node){controlPlane, ready}, want: true},
-		"it is no member at all": {node: []func(*Node){ready}},
+		"it is the only one, and not Ready": {node: []func(*Node){controlPlane}},
+		"it is not Ready, nor is another":   {node: []func(*Node){controlPlane}, others: []func(*Node){ready, func(*Node) {}}, want: true},
+		"two others are Ready":              {node: []func(*Node){controlPlane, ready}, others: []func(*Node){ready, ready}},
+		"one other is Ready":                {node: []func(*Node){controlPlane, ready}, others: []func(*Node){ready, func(*Node) {}}, want: true},
+		"it is the only one":                {node: []func(*Node){controlPlane, ready}, want: true},
+		"it is no member at all":            {node: []func(*Node){ready}},
 		"one other member of etcd is Ready, and two others of the control plane": {
 			node: []func(*Node){etcd, ready}, others: []func(*Node){with(etcd, ready), etcd, ready, ready}, want: true,
 		},

@@ -36,7 +36,7 @@ type Node struct {
 // ControlPlane reports whether it is a control plane node (spec 12.1).
 func (n *Node) ControlPlane() bool {
 	return n.Labels.Has("node-role.kubernetes.io/control-plane") || n.Labels.Has("node-role.kubernetes.io/controlplane") ||
-		n.Labels.Has("node-role.kubernetes.io/master") || n.Etcd()
+		n.Labels.Has("node-role.kubernetes.io/master") || n.Labels.Has("node-role.kubernetes.io/arbiter") || n.Etcd() || n.Labels.Get(v1alpha1.LabelEtcd) == "true"
 }
 
 // Etcd reports whether it is one of etcd where roles are split (spec 12.5).

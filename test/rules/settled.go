@@ -114,7 +114,7 @@ func (p *snapshot) hasOwn(node, nhc string) bool {
 }
 
 // quorumWithout reports whether most control plane nodes are Ready without this one, or
-// it is not Ready itself (spec 12.5).
+// it is the only one, and not Ready (spec 12.5).
 func (p *snapshot) quorumWithout(name string) bool {
 	all, others := 0, 0
 	etcd := p.hasEtcdLabels()
@@ -131,7 +131,7 @@ func (p *snapshot) quorumWithout(name string) bool {
 			others++
 		}
 	}
-	return !p.nodes[name].at(p.rv).Ready() || 2*others > all
+	return 2*others > all || (all == 1 && !p.nodes[name].at(p.rv).Ready())
 }
 
 // hasEtcdLabels reports whether some node has the label of etcd.

@@ -28,10 +28,8 @@ type settledCheck struct {
 	own       map[string][]*CR
 	leftovers []*CR
 	counts    NodeCounts
-	// gate reports whether it is open, and upgrading whether the machine configuration of an unhealthy node is being
-	// changed.
-	gate, upgrading bool
-	left            []Violation
+	gate      bool // It is open.
+	left      []Violation
 }
 
 func newSettledCheck(p *snapshot, nhc *NHC) *settledCheck {
@@ -59,7 +57,6 @@ func newSettledCheck(p *snapshot, nhc *NHC) *settledCheck {
 		switch {
 		case Unhealthy(nhc.Spec.UnhealthyConditions, node, p.now):
 			s.unhealthy.Insert(name)
-			s.upgrading = s.upgrading || node.Updates()
 		case NotHealthy(nhc.Spec.UnhealthyConditions, node):
 			s.soon.Insert(name)
 			if !Matches(nhc.Spec.UnhealthyConditions, node) {

@@ -16,7 +16,7 @@ import (
 // silent are the reasons that hold for all nodes: the condition has their message (spec
 // 23b.5).
 var silent = sets.New(v1alpha1.DecidedDisabled, v1alpha1.DecidedInvalidSpec, v1alpha1.DecidedTerminating, v1alpha1.DecidedClockUntrusted,
-	v1alpha1.DecidedClusterUpgrading, v1alpha1.DecidedPaused, v1alpha1.DecidedGateClosed, v1alpha1.DecidedStormActive)
+	v1alpha1.DecidedPaused, v1alpha1.DecidedGateClosed, v1alpha1.DecidedStormActive)
 
 // unfollowed are the reasons whose causes are not followed: failed requests among them.
 var unfollowed = sets.New(v1alpha1.DecidedInvalidSpec, v1alpha1.DecidedTerminating, v1alpha1.DecidedClockUntrusted,
@@ -66,6 +66,11 @@ func (s *settledCheck) checkFirstRefusal(name string, reason v1alpha1.DecisionRe
 		v1alpha1.DecidedForeignRemediation, v1alpha1.DecidedLeaseTaken,
 	}
 	refusal := s.refusal(name, true)
+	if node := s.nodes[name].at(s.rv); refusal == v1alpha1.DecidedClusterUpgrading {
+		if first, _ := deadline(s.nhc.Spec.UnhealthyConditions, node); !s.now.Before(first.earliest.Add(longestUpdate)) {
+			return // Two observers may judge differently since when a condition has lasted (spec 7.2).
+		}
+	}
 	s.check("5.4", name, reason != refusal && (!slices.Contains(asked, refusal) || !slices.Contains(asked[1:], reason)), "decided %s, it has to be %q", reason, refusal)
 }
 
@@ -134,7 +139,7 @@ var ofUnhealthy = map[v1alpha1.DecisionReason]func(decided) bool{
 	},
 	v1alpha1.DecidedDryRun:             func(d decided) bool { return d.nhc.Spec.Mode == v1alpha1.ModeDryRun },
 	v1alpha1.DecidedDisabled:           func(d decided) bool { return d.is(v1alpha1.ConditionDisabled) },
-	v1alpha1.DecidedClusterUpgrading:   func(d decided) bool { return d.upgrading },
+	v1alpha1.DecidedClusterUpgrading:   func(d decided) bool { return d.mayUpdate(d.node) },
 	v1alpha1.DecidedPaused:             func(d decided) bool { return len(d.nhc.Spec.PauseRequests) > 0 },
 	v1alpha1.DecidedGateClosed:         func(d decided) bool { return !d.gate },
 	v1alpha1.DecidedStormActive:        func(d decided) bool { return d.is(v1alpha1.ConditionStormActive) },

@@ -20,7 +20,7 @@ func (s *settledCheck) refusal(name string, first bool) v1alpha1.DecisionReason 
 	switch {
 	case meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionDisabled):
 		return v1alpha1.DecidedDisabled
-	case s.upgrading:
+	case s.mayUpdate(node):
 		return v1alpha1.DecidedClusterUpgrading
 	case len(s.nhc.Spec.PauseRequests) > 0:
 		return v1alpha1.DecidedPaused
@@ -41,6 +41,12 @@ func (s *settledCheck) refusal(name string, first bool) v1alpha1.DecisionReason 
 	default:
 		return s.refusalAfterBudgets(name)
 	}
+}
+
+// mayUpdate reports whether the machine configuration of an unhealthy node is being changed, and may hold it (spec 10.2).
+func (s *settledCheck) mayUpdate(node *Node) bool {
+	first, _ := deadline(s.nhc.Spec.UnhealthyConditions, node)
+	return node.Updates() && s.now.Before(first.latest.Add(longestUpdate))
 }
 
 // refusalAfterBudgets is the same for the checks after the budgets.

@@ -158,8 +158,6 @@ func (s *settledCheck) checkConditions() {
 	switch {
 	case meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionDisabled):
 		reason = string(v1alpha1.DecidedDisabled)
-	case s.upgrading:
-		reason = string(v1alpha1.DecidedClusterUpgrading)
 	case len(s.nhc.Spec.PauseRequests) > 0:
 		reason = string(v1alpha1.DecidedPaused)
 	case s.observedCount == 0:

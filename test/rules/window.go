@@ -63,7 +63,7 @@ func (h *history) constraints(w window) []finding {
 		check("4.8", !some(versions, alive), "the NodeHealthCheck is deleted"),
 		check("10.1", some(versions, alive) && !some(versions, working), "the NodeHealthCheck is paused"),
 	}
-	findings = append(findings, check("10.2", h.upgrades(w, versions), "the machine configuration of an unhealthy node is being changed"))
+	findings = append(findings, check("10.2", h.updates(w, versions), "the machine configuration of the node is being changed"))
 	findings = append(findings, check("5.6", some(versions, alive) && !some(versions, enforced), "it is a dry run"))
 	closed := !some(versions, open)
 	findings = append(findings, check("8.5", closed, "the gate is closed: %+v", counts))
@@ -75,19 +75,18 @@ func (h *history) constraints(w window) []finding {
 	return findings
 }
 
-// upgrades reports whether the machine configuration of an unhealthy node was being changed all the time (spec
-// 10.2). The node on which a sync has acted was unhealthy to it.
-func (h *history) upgrades(w window, versions []*NHC) bool {
-	for name, track := range h.nodes {
-		if all(track.during(w.known, w.rv), func(node *Node) bool {
-			return node != nil && node.Updates() && all(versions, func(nhc *NHC) bool {
-				return nhc != nil && nhc.Selects(node) && (name == w.node || Unhealthy(nhc.Spec.UnhealthyConditions, node, w.known))
-			})
-		}) {
-			return true
-		}
-	}
-	return false
+// updates reports whether the machine configuration of the node was being changed all the time, and the node cannot
+// have been unhealthy for longer than that may take (spec 10.2).
+func (h *history) updates(w window, versions []*NHC) bool {
+	return all(h.nodes[w.node].during(w.known, w.rv), func(node *Node) bool {
+		return node != nil && node.Updates() && all(versions, func(nhc *NHC) bool {
+			if nhc == nil {
+				return false
+			}
+			first, _ := deadline(nhc.Spec.UnhealthyConditions, node)
+			return w.at.Before(first.earliest.Add(longestUpdate))
+		})
+	})
 }
 
 // nodeConstraints judges the versions of the Node. Where the Node alone forbids, one

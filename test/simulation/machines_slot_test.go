@@ -124,23 +124,3 @@ func TestDeletedMachineLeavesSlot(t *testing.T) {
 		})
 	}
 }
-
-// TestMachineReadyUnseen: a control plane Machine whose Node is Ready again is not deleted, although the cache does
-// not show that yet: the member of etcd may be working (spec M13.2, 12.5).
-func TestMachineReadyUnseen(t *testing.T) {
-	t.Parallel()
-	withMachinesOf(t, replacingControlPlane, func(t *testing.T, m *machineAPI) {
-		machine := m.addMachine(m.newSet("masters", "master"), "a", "master-0")
-		m.fail(machine)
-		m.addMHC("east", "a", asItIs)
-		m.sleep(inTime)
-		require.Equal(t, v1alpha1.DecidedEtcdQuorum, m.decision("east", machine))
-		m.beginLag(nodes, 5*time.Second)
-		m.setReady("master-0", corev1.ConditionUnknown)
-		m.sleep(2 * time.Second)
-		m.setReady("master-0", corev1.ConditionTrue)
-		m.sleep(10 * time.Second)
-		m.endLag()
-		require.False(t, m.deleting(machine))
-	})
-}

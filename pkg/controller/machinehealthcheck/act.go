@@ -164,11 +164,7 @@ func (c *Controller) confirm(ctx context.Context, s *snapshot, plan *machineheal
 	if !plan.Begins() {
 		return execute.Confirmation{Relapsed: plan.ConfirmRecovery(live)}, nil
 	}
-	refusal := plan.Confirm(live)
-	if refusal == "" && live.ControlPlane && observed.Node != nil && !c.nodeHealthChecks.QuorumWithout(observed.Node) {
-		refusal = v1alpha1.DecidedEtcdQuorum // The cache showed it as not Ready.
-	}
-	return execute.Confirmation{Refusal: refusal, MachineVersion: live.Machine.ResourceVersion}, nil
+	return execute.Confirmation{Refusal: plan.Confirm(live), MachineVersion: live.Machine.ResourceVersion}, nil
 }
 
 // readLive reads a Machine and, at the same time, the Node that it named when the plan was made.

@@ -19,7 +19,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilwait "k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
@@ -56,9 +55,6 @@ type NodeHealthChecks interface {
 	// AcquireControlPlane reserves the slot. It returns why it is refused, or a function that
 	// gives it back.
 	AcquireControlPlane(ctx context.Context, member slot.Member) (v1alpha1.DecisionReason, func(unknown bool))
-	// QuorumWithout reports whether etcd can do without the member on a control plane Node that was read live.
-	// It counts where Nodes decide about the quorum (spec 12.5).
-	QuorumWithout(live *corev1.Node) bool
 	// HasSynced reports whether its caches are filled.
 	HasSynced() bool
 	// ControlPlaneTaken returns the nodes whose remediation objects take the slot, and false if

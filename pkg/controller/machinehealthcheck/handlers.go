@@ -232,7 +232,7 @@ func (c *Controller) nodeChanged(old, node *corev1.Node) {
 	c.clusterChanged(old, node)
 	if old != nil && old.UID == node.UID && health.SameConditions(old.Status.Conditions, node.Status.Conditions) &&
 		old.Labels[v1alpha1.LabelExclude] == node.Labels[v1alpha1.LabelExclude] &&
-		isControlPlane(old) == isControlPlane(node) && remediation.IsEtcd(old.Labels) == remediation.IsEtcd(node.Labels) &&
+		isControlPlane(old) == isControlPlane(node) && remediation.EtcdLabelOf(old.Labels) == remediation.EtcdLabelOf(node.Labels) &&
 		remediation.Reconfiguring(old.Annotations) == remediation.Reconfiguring(node.Annotations) {
 		return
 	}

@@ -205,14 +205,6 @@ func (c *Controller) etcdAllowsByNodes(ctx context.Context, name string) (bool, 
 	return c.makeQuorumWithout(name, node), nil
 }
 
-// QuorumWithout reports whether the other control plane nodes make a quorum without a Node that was read
-// live: the cache may not show yet that it is Ready again (spec 12.5). Where OpenShift's API is served,
-// disruption budgets decide, and the result is always true. It may be called from any goroutine.
-func (c *Controller) QuorumWithout(live *corev1.Node) bool {
-	_, err := c.platform.Mapping(remediation.ClusterVersionKind)
-	return !meta.IsNoMatchError(err) || c.makeQuorumWithout(live.Name, live)
-}
-
 // makeQuorumWithout reports whether the other control plane nodes make a quorum. node is the Node as it
 // was seen, nil for an unknown one.
 func (c *Controller) makeQuorumWithout(name string, node *corev1.Node) bool {

@@ -95,26 +95,19 @@ func (p *preflight) confirm(ctx context.Context, planned *remediation.Node) (exe
 	case gone:
 		return execute.Confirmation{Refusal: v1alpha1.DecidedRecovering}, nil
 	}
-	if reason := cmp.Or(p.snapshot.refusal(planned, live, now), p.controlPlaneRefusal(planned, live)); reason != "" {
+	if reason := cmp.Or(p.snapshot.refusal(planned, live, now), controlPlaneRefusal(planned, live)); reason != "" {
 		return execute.Confirmation{Refusal: reason}, nil
 	}
 	return execute.Confirmation{Refusal: p.snapshot.refusal(planned, p.nodes.Get(planned.Name), now)}, nil
 }
 
-// controlPlaneRefusal returns why no remediation of a control plane node that was read live may begin. If
-// the cache did not show it as control plane node, it has no slot (spec 12.2). If the cache did not show it
-// as Ready, the quorum of the others was not checked (spec 12.5).
-func (p *preflight) controlPlaneRefusal(planned *remediation.Node, live *corev1.Node) v1alpha1.DecisionReason {
-	if len(planned.Own) > 0 || !remediation.IsControlPlane(live.Labels) {
+// controlPlaneRefusal returns why no remediation of a node that was read live may begin: it is a control plane
+// node, and has no slot, because the cache did not show it as one (spec 12.2).
+func controlPlaneRefusal(planned *remediation.Node, live *corev1.Node) v1alpha1.DecisionReason {
+	if len(planned.Own) > 0 || planned.ControlPlane || !remediation.IsControlPlane(live.Labels) {
 		return ""
 	}
-	if !planned.ControlPlane {
-		return v1alpha1.DecidedControlPlaneBusy
-	}
-	if !p.QuorumWithout(live) {
-		return v1alpha1.DecidedEtcdQuorum
-	}
-	return ""
+	return v1alpha1.DecidedControlPlaneBusy
 }
 
 // refusal returns why the present Node forbids the plan: it is constrained, or no longer unhealthy.
@@ -125,6 +118,7 @@ func (s *snapshot) refusal(planned *remediation.Node, node *corev1.Node, now tim
 	}
 	facts := evaluation.FactsOf(node)
 	constraints := remediation.Constraints{NodeConstraints: evaluation.ConstraintsOf(node, &facts, s.selects(node), s.claim(node.Name))}
+	constraints.UpdateEnds = remediation.UpdateEnds(node.Annotations, planned.Verdict.Deadline, now)
 	if reason := constraints.Refusal(len(planned.Own) == 0); reason != "" {
 		return reason
 	}

@@ -175,7 +175,14 @@ func TestNodeHealthCheck(t *testing.T) {
 		"the control plane":                {spec: without("node-role.kubernetes.io/etcd"), want: []string{"spec.selector: It may select members of etcd: distributions run them on nodes with the label node-role.kubernetes.io/control-plane or node-role.kubernetes.io/etcd"}},
 		"neither":                          {spec: without(controlPlane, "node-role.kubernetes.io/etcd")},
 		"those that the selector asks for": {spec: `selector: {matchExpressions: [{key: node-role.kubernetes.io/master, operator: DoesNotExist}, {key: pool, operator: In, values: [a]}]}, stormCooldownDuration: 5m, maxUnhealthy: 10%`},
-		"there are no members of etcd":     {spec: without(controlPlane), facts: pool(3)},
+		"an arbiter": {
+			spec: without(controlPlane, "node-role.kubernetes.io/etcd"), facts: aCluster(nodes(1, "a", "node-role.kubernetes.io/arbiter="), nodes(4, "node", "pool=a")),
+			want: []string{
+				"spec.selector: It selects 1 node of the control plane and 4 other nodes: one limit for both fits neither",
+				"spec.selector: It may select members of etcd: distributions run them on nodes with the label node-role.kubernetes.io/control-plane or node-role.kubernetes.io/etcd or node-role.kubernetes.io/arbiter",
+			},
+		},
+		"there are no members of etcd": {spec: without(controlPlane), facts: pool(3)},
 		"members of etcd, of those that are": {
 			spec: without(controlPlane), facts: aCluster(nodes(3, "e", "node-role.kubernetes.io/etcd=true"), nodes(4, "node", "pool=a")),
 			want: []string{

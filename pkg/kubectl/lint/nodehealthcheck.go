@@ -109,7 +109,11 @@ func (f *findings) leavesOutEtcd(selector *metav1.LabelSelector, selected []*cor
 	if len(selector.MatchLabels) > 0 || (known && !slices.ContainsFunc(selected, member)) {
 		return
 	}
-	missing := slices.Clone(rolesOfEtcd)
+	roles := slices.Clone(rolesOfEtcd)
+	if slices.ContainsFunc(selected, func(node *corev1.Node) bool { _, has := node.Labels[roleOfArbiter]; return has }) {
+		roles = append(roles, roleOfArbiter)
+	}
+	missing := slices.Clone(roles)
 	for _, requirement := range selector.MatchExpressions {
 		switch requirement.Operator {
 		case metav1.LabelSelectorOpIn, metav1.LabelSelectorOpExists:
@@ -121,12 +125,15 @@ func (f *findings) leavesOutEtcd(selector *metav1.LabelSelector, selected []*cor
 	}
 	if len(missing) > 0 && len(selector.MatchExpressions) > 0 {
 		f.advise("spec.selector", "leave out the nodes with the label "+strings.Join(missing, " and the nodes with the label ")+" (operator DoesNotExist)",
-			"It may select members of etcd: distributions run them on nodes with the label %s", strings.Join(rolesOfEtcd, " or "))
+			"It may select members of etcd: distributions run them on nodes with the label %s", strings.Join(roles, " or "))
 	}
 }
 
 // rolesOfEtcd are the labels of the nodes that run etcd.
 var rolesOfEtcd = []string{"node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/etcd"}
+
+// roleOfArbiter is the label of a member of etcd that few clusters have.
+const roleOfArbiter = "node-role.kubernetes.io/arbiter"
 
 // overlaps judges whether other NodeHealthChecks select the same nodes (spec 14).
 func (f *findings) overlaps(nhc *v1alpha1.NodeHealthCheck, selected []*corev1.Node, facts *Facts) {

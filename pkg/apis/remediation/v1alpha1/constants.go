@@ -33,6 +33,8 @@ const (
 	// LabelControlPlane is on the remediation objects of control plane nodes, with
 	// an empty value.
 	LabelControlPlane = "remediation.medik8s.io/isControlPlaneNode"
+	// LabelEtcd on a Node says whether etcd runs on it, "true" or "false", and wins over the labels of its roles.
+	LabelEtcd = "nhc-controller.io/etcd"
 	// LabelExclude on a Node, with the value "true", exempts it from remediation.
 	LabelExclude = "remediation.medik8s.io/exclude-from-remediation"
 	// LabelAggregate, with the value "true", on a ClusterRole grants its rules to
