@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestPhases: when a budget applies, and until when that is so (spec B2, schedules).
+// TestPhases: when a budget applies, and until when that is so (spec B2.3).
 func TestPhases(t *testing.T) {
 	t.Parallel()
 	const berlin = "Europe/Berlin"

@@ -212,7 +212,7 @@ func sameTemplates(changes ...string) string {
 	return "{escalatingRemediations: [" + strings.Join(changes, ", ") + "]}"
 }
 
-// TestAdmission runs without a controller, so that it can write statuses.
+// TestAdmission runs without a controller, so that it can write statuses (spec 4.1, 4.3).
 func TestAdmission(t *testing.T) {
 	t.Parallel()
 	c := exclusiveCluster(t)

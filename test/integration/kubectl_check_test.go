@@ -90,7 +90,7 @@ func (s *scenario) leaveOver(node string, controller *localkube.Process) {
 	s.eventually("the NodeHealthCheck owns it no more", func() bool { return len(s.cr(node).GetOwnerReferences()) == 1 })
 }
 
-// TestKubectlCheck: right after an installation all is well, and each way to break it is named in the first lines.
+// TestKubectlCheck: right after an installation all is well, and each way to break it is named in the first lines (spec 22.7).
 func TestKubectlCheck(t *testing.T) {
 	t.Parallel()
 	c := exclusiveCluster(t)

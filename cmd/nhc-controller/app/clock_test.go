@@ -46,6 +46,7 @@ func newTestClock(t *testing.T) (*clockSkew, *machine, *prometheus.Registry) {
 	return c, m, registry
 }
 
+// TestClockSkew: the answers of the API server show how far ahead the clock is (spec 23d.1).
 func TestClockSkew(t *testing.T) {
 	t.Parallel()
 	const far = time.Hour

@@ -5,7 +5,7 @@
 // nodehealthcheck: handlers turn events into the names of the MachineHealthChecks that they concern,
 // and a sync of one of these goes one way:
 //
-//	snapshot ─► plans ─► control plane slot, budgets ─► act ─► report
+//	snapshot ─► evaluate ─► plans ─► control plane slot, budgets ─► act ─► report
 //
 // Package machinehealth, which is pure, makes the decisions. A live read confirms a remediation before
 // it begins.
