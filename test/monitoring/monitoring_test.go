@@ -197,17 +197,20 @@ func TestLateSeries(t *testing.T) {
 // TestMetricsAreDocumented checks the list of metrics in the documentation.
 func TestMetricsAreDocumented(t *testing.T) {
 	t.Parallel()
-	documented := string(read(t, root+"/docs/operations.md"))
+	var documented string
+	for _, page := range []string{"nodehealthcheck", "machinehealthcheck", "remediationbudget"} {
+		documented += string(read(t, root+"/docs/reference/"+page+".md"))
+	}
 	metrics := existing(t)
 	for _, metric := range metrics {
 		if own(metric.Name) {
-			require.Contains(t, documented, "`"+metric.Name+"`", "docs/operations.md")
+			require.Contains(t, documented, "`"+metric.Name+"`", "docs/reference")
 		}
 	}
 	for _, name := range regexp.MustCompile("`((?:nhc|nodehealthcheck)_[a-z_]+)`").FindAllStringSubmatch(documented, -1) {
 		_, isSeries := metrics[name[1]]
 		_, isHistogram := metrics[name[1]+"_bucket"]
-		require.True(t, isSeries || isHistogram, "docs/operations.md: %s", name[1])
+		require.True(t, isSeries || isHistogram, "docs/reference: %s", name[1])
 	}
 }
 
