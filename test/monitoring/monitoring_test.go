@@ -132,13 +132,13 @@ func TestRunbooks(t *testing.T) {
 		}
 		require.Equal(t, headings, found, name)
 		require.Contains(t, content, "$ kubectl ", name)
-		var alerts []string
+		var about []string
 		for _, alert := range covered.FindAllStringSubmatch(content, -1) {
-			alerts = append(alerts, alert[1])
+			about = append(about, alert[1])
 			require.Contains(t, index, "["+alert[1]+"](runbooks/"+name+".md)", "docs/monitoring.md")
 		}
-		require.Contains(t, alerts, name)
-		names = append(names, alerts...)
+		require.Contains(t, about, name)
+		names = append(names, about...)
 	}
 	require.Equal(t, slices.Sorted(maps.Keys(alerts(t))), slices.Sorted(slices.Values(names)))
 }
