@@ -84,7 +84,7 @@ func TestDocumentedCommands(t *testing.T) {
 	machinesInTrouble(t, c)
 	pages, err := filepath.Glob(filepath.Join("..", "..", "docs", "runbooks", "*.md"))
 	require.NoError(t, err)
-	require.Greater(t, len(pages), 20)
+	require.Greater(t, len(pages), 10)
 	s, ran := inTrouble(t, c), 0
 	for _, page := range pages {
 		t.Run(strings.TrimSuffix(filepath.Base(page), ".md"), func(t *testing.T) {
@@ -107,7 +107,7 @@ func TestDocumentedCommands(t *testing.T) {
 			require.Greater(t, ran, before)
 		})
 	}
-	require.Greater(t, ran, 100)
+	require.Greater(t, ran, 50)
 }
 
 // runDocumented runs those of the commands that can be run here, and returns how many. The

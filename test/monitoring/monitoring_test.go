@@ -82,7 +82,8 @@ func TestAlertsThatPage(t *testing.T) {
 
 var (
 	usedLabel = regexp.MustCompile(`\$labels\.([a-zA-Z_]+)`)
-	headings  = []string{"## What it means", "## How bad it is", "## What to look at", "## What to do", "## What not to do"}
+	headings  = []string{"## Look", "## Do", "## Do not"}
+	covered   = regexp.MustCompile(`(?m)^(?:- )?\*\*([A-Za-z]+)\*\* \((info|warning|critical)\): `)
 )
 
 // TestAlerts checks that each alert says what an operator needs to know, and reads
@@ -97,7 +98,9 @@ func TestAlerts(t *testing.T) {
 			require.Contains(t, []string{"info", "warning", "critical"}, alert.Labels["severity"])
 			require.NotEmpty(t, alert.Annotations["summary"])
 			require.NotEmpty(t, alert.Annotations["description"])
-			require.Equal(t, runbooks+name+".md", alert.Annotations["runbook_url"])
+			runbook := strings.TrimPrefix(alert.Annotations["runbook_url"], runbooks)
+			content := string(read(t, root+"/docs/runbooks/"+runbook))
+			require.Contains(t, content, "**"+name+"** ("+alert.Labels["severity"]+"): ", runbook)
 			labels, _, err := metrics.check(alert.Expr.String())
 			require.NoError(t, err)
 			for _, text := range alert.Annotations {
@@ -109,16 +112,16 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
-// TestRunbooks checks that alerts and runbooks belong together, and that a runbook
-// says what it should.
+// TestRunbooks checks that each runbook says what it should, and has the name of one of the alerts
+// that it is about; and that each alert has one.
 func TestRunbooks(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob(root + "/docs/runbooks/*.md")
 	require.NoError(t, err)
+	index := string(read(t, root+"/docs/monitoring.md"))
 	var names []string
 	for _, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), ".md")
-		names = append(names, name)
 		content := string(read(t, file))
 		require.True(t, strings.HasPrefix(content, "# "+name+"\n"), name)
 		var found []string
@@ -129,12 +132,15 @@ func TestRunbooks(t *testing.T) {
 		}
 		require.Equal(t, headings, found, name)
 		require.Contains(t, content, "$ kubectl ", name)
+		var about []string
+		for _, alert := range covered.FindAllStringSubmatch(content, -1) {
+			about = append(about, alert[1])
+			require.Contains(t, index, "["+alert[1]+"](runbooks/"+name+".md)", "docs/monitoring.md")
+		}
+		require.Contains(t, about, name)
+		names = append(names, about...)
 	}
 	require.Equal(t, slices.Sorted(maps.Keys(alerts(t))), slices.Sorted(slices.Values(names)))
-	index := string(read(t, root+"/docs/monitoring.md"))
-	for _, name := range names {
-		require.Contains(t, index, "(runbooks/"+name+".md)", "docs/monitoring.md")
-	}
 }
 
 // TestAlertTests checks that there are tests in which each alert fires, and tests in
@@ -197,17 +203,20 @@ func TestLateSeries(t *testing.T) {
 // TestMetricsAreDocumented checks the list of metrics in the documentation.
 func TestMetricsAreDocumented(t *testing.T) {
 	t.Parallel()
-	documented := string(read(t, root+"/docs/operations.md"))
+	var documented string
+	for _, page := range []string{"nodehealthcheck", "machinehealthcheck", "remediationbudget"} {
+		documented += string(read(t, root+"/docs/reference/"+page+".md"))
+	}
 	metrics := existing(t)
 	for _, metric := range metrics {
 		if own(metric.Name) {
-			require.Contains(t, documented, "`"+metric.Name+"`", "docs/operations.md")
+			require.Contains(t, documented, "`"+metric.Name+"`", "docs/reference")
 		}
 	}
 	for _, name := range regexp.MustCompile("`((?:nhc|nodehealthcheck)_[a-z_]+)`").FindAllStringSubmatch(documented, -1) {
 		_, isSeries := metrics[name[1]]
 		_, isHistogram := metrics[name[1]+"_bucket"]
-		require.True(t, isSeries || isHistogram, "docs/operations.md: %s", name[1])
+		require.True(t, isSeries || isHistogram, "docs/reference: %s", name[1])
 	}
 }
 
