@@ -40,12 +40,12 @@ type way struct {
 }
 
 var ways = []way{
-	{name: "kubectl", namespace: deploy.Namespace, install: []string{"kubectl apply -f manifests/install.yaml"}, uninstall: deleteManifests},
-	{name: "kustomize", namespace: deploy.Namespace, install: []string{"kubectl apply -k manifests/base"}, uninstall: deleteManifests},
-	{name: "openshift", namespace: deploy.Namespace, install: []string{"kubectl apply -k manifests/overlays/openshift"}, uninstall: deleteManifests},
-	{name: "cluster-api", namespace: deploy.Namespace, install: []string{"kubectl apply -k manifests/overlays/cluster-api"}, uninstall: deleteManifests},
-	{name: "machine-health-check", namespace: deploy.Namespace, install: []string{"kubectl apply -k manifests/overlays/machine-health-check"}, uninstall: deleteManifests, crd: machineCRD},
-	{name: "components", namespace: "node-health", install: []string{"kubectl apply -k ."}, uninstall: []string{"kubectl delete -k . --ignore-not-found"}, own: true, crd: machineCRD},
+	{name: "kubectl", namespace: deploy.Namespace, install: []string{"kubectl apply --server-side -f manifests/install.yaml"}, uninstall: deleteManifests},
+	{name: "kustomize", namespace: deploy.Namespace, install: []string{"kubectl apply --server-side -k manifests/base"}, uninstall: deleteManifests},
+	{name: "openshift", namespace: deploy.Namespace, install: []string{"kubectl apply --server-side -k manifests/overlays/openshift"}, uninstall: deleteManifests},
+	{name: "cluster-api", namespace: deploy.Namespace, install: []string{"kubectl apply --server-side -k manifests/overlays/cluster-api"}, uninstall: deleteManifests},
+	{name: "machine-health-check", namespace: deploy.Namespace, install: []string{"kubectl apply --server-side -k manifests/overlays/machine-health-check"}, uninstall: deleteManifests, crd: machineCRD},
+	{name: "components", namespace: "node-health", install: []string{"kubectl apply --server-side -k ."}, uninstall: []string{"kubectl delete -k . --ignore-not-found"}, own: true, crd: machineCRD},
 	{
 		name: "helm", namespace: deploy.Namespace,
 		install: []string{

@@ -43,7 +43,7 @@ func TestUninstall(t *testing.T) {
 	require.False(t, deleted, "there is no controller")
 
 	require.Eventually(t, func() bool { // The namespace may still be on its way out.
-		_, err := s.documentedError("installation", "kubectl apply -f manifests/install.yaml")
+		_, err := s.documentedError("installation", "kubectl apply --server-side -f manifests/install.yaml")
 		return err == nil
 	}, patience, time.Second)
 	s.await("remediation " + node.Name + " deleted")
