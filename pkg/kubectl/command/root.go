@@ -95,7 +95,7 @@ It exits with 0 if what was asked for was shown or done, and with 1 if not.`,
 	command.SetOut(environment.Out)
 	command.SetErr(environment.ErrOut)
 	command.AddGroup(&cobra.Group{ID: looking, Title: "Look:"}, &cobra.Group{ID: intervening, Title: "Intervene:"})
-	command.AddCommand(r.status(), r.history(), r.explain(), r.dashboard(), r.check(), r.lint(), r.simulate(), r.record(), r.replay(), r.pause(), r.resume(), r.stopAll(), r.resumeAll(), r.abort(), r.hold(), r.release(), r.confirmHealthy(), r.version())
+	command.AddCommand(r.status(), r.history(), r.explain(), r.dashboard(), r.check(), r.lint(), r.simulate(), r.pause(), r.resume(), r.stopAll(), r.resumeAll(), r.abort(), r.hold(), r.release(), r.confirmHealthy(), r.version())
 	command.SetFlagErrorFunc(unknownFlag)
 	r.completeFlags(command)
 	return command

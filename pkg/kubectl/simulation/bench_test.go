@@ -4,8 +4,8 @@
 package simulation
 
 import (
-	"bytes"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -50,27 +50,27 @@ func BenchmarkReplay(b *testing.B) {
 		},
 	} {
 		b.Run(name, func(b *testing.B) {
-			var file bytes.Buffer
-			w := NewWriter(&file, epoch)
+			var ready []*corev1.Node
 			nodeName := func(i int) string { return fmt.Sprintf("node-%03d", i%all) }
 			for i := range all {
-				w.Node(node(nodeName(i), nil), epoch)
+				ready = append(ready, node(nodeName(i), nil))
 			}
 			at := func(i int) time.Duration { return time.Minute + failed(i).Truncate(time.Second) }
+			var events []changes
 			recovered := 0
 			for i := range failures {
 				for ; recovered < i && at(recovered)+outage <= at(i); recovered++ {
-					becomes(w, nodeName(recovered), corev1.ConditionTrue, at(recovered)+outage)
+					events = append(events, becomes(nodeName(recovered), corev1.ConditionTrue, at(recovered)+outage))
 				}
-				becomes(w, nodeName(i), corev1.ConditionUnknown, at(i))
+				events = append(events, becomes(nodeName(i), corev1.ConditionUnknown, at(i)))
 			}
 			for ; recovered < failures; recovered++ {
-				becomes(w, nodeName(recovered), corev1.ConditionTrue, at(recovered)+outage)
+				events = append(events, becomes(nodeName(recovered), corev1.ConditionTrue, at(recovered)+outage))
 			}
-			require.Equal(b, 2*failures, w.Changes())
+			stream := streamOf(b, ready, events...)
 			b.ReportAllocs()
 			for b.Loop() {
-				from, err := Read(bytes.NewReader(file.Bytes()))
+				from, err := ReadRecording(strings.NewReader(stream))
 				require.NoError(b, err)
 				if result := Run(replayOf(from, unhealthyAfter(5*time.Minute))); result.Summary.Remediations != failures {
 					b.Fatal(result.Summary, result.Notes)
