@@ -113,7 +113,7 @@ func TestSimulateErrors(t *testing.T) {
 		"nodes of no kind":  {"a: b", []string{"-f", "gate.yaml", "--nodes", "-"}, "standard input: it is no Kubernetes object, which has an apiVersion and a kind. Give Nodes, as kubectl get nodes -o yaml prints them."},
 		"the same node":     {node + "\n---\n" + node, []string{"-f", "gate.yaml", "--nodes", "-"}, `standard input: each Node needs a name of its own, and one has "a".`},
 		"a strange node":    {strings.Replace(node, "}}", "}, status: 3}", 1), []string{"-f", "gate.yaml", "--nodes", "-"}, "standard input: Node a cannot be understood: "},
-		"no such node":      {"", []string{"-f", "gate.yaml", "--nodes", "nodes.yaml", "--fail", "a-9"}, `There is no Node "a-9": did you mean a-`},
+		"no such node":      {"", []string{"-f", "gate.yaml", "--nodes", "nodes.yaml", "--fail", "a"}, `There is no Node "a": did you mean a-1 or a-2 or a-3?`},
 		"no such node, too": {"", []string{"-f", "gate.yaml", "--nodes", "nodes.yaml", "--recover", "x"}, `There is no Node "x": --nodes testdata/simulate/nodes.yaml lists what there is.`},
 		"no time":           {"", []string{"-f", "gate.yaml", "--nodes", "nodes.yaml", "--fail", "a-1@soon"}, `--fail a-1@soon: "soon" is no time, such as 90s or 2m30s.`},
 		"nothing to fail":   {"", []string{"-f", "gate.yaml", "--nodes", "nodes.yaml", "--fail", "@5m"}, "--fail @5m: name a node, such as node-3 or node-3,node-4@2m."},
