@@ -22,7 +22,7 @@ import (
 )
 
 // printed returns an event as kubectl prints it.
-func printed(t testing.TB, what watch.EventType, node *corev1.Node) string {
+func printed(t *testing.T, what watch.EventType, node *corev1.Node) string {
 	t.Helper()
 	node = node.DeepCopy()
 	node.APIVersion, node.Kind, node.CreationTimestamp = "v1", "Node", metav1.NewTime(epoch.Add(-time.Hour))
@@ -32,11 +32,11 @@ func printed(t testing.TB, what watch.EventType, node *corev1.Node) string {
 }
 
 // changes are events after the first ones.
-type changes func(t testing.TB) string
+type changes func(t *testing.T) string
 
 // becomes is an event in which a node has another condition Ready.
 func becomes(name string, status corev1.ConditionStatus, after time.Duration) changes {
-	return func(t testing.TB) string {
+	return func(t *testing.T) string {
 		t.Helper()
 		changed := node(name, nil)
 		changed.Status.Conditions[0].Status, changed.Status.Conditions[0].LastTransitionTime = status, metav1.NewTime(epoch.Add(after))
@@ -46,7 +46,7 @@ func becomes(name string, status corev1.ConditionStatus, after time.Duration) ch
 
 // alive is an event in which a node has only sent a heartbeat.
 func alive(name string, after time.Duration) changes {
-	return func(t testing.TB) string {
+	return func(t *testing.T) string {
 		t.Helper()
 		return printed(t, watch.Modified, heartbeat(node(name, nil), after))
 	}
@@ -59,14 +59,14 @@ func heartbeat(node *corev1.Node, after time.Duration) *corev1.Node {
 }
 
 func happens(what watch.EventType, node *corev1.Node) changes {
-	return func(t testing.TB) string {
+	return func(t *testing.T) string {
 		t.Helper()
 		return printed(t, what, node)
 	}
 }
 
 // streamOf returns what kubectl prints about these nodes, and then about their changes.
-func streamOf(t testing.TB, ready []*corev1.Node, events ...changes) string {
+func streamOf(t *testing.T, ready []*corev1.Node, events ...changes) string {
 	t.Helper()
 	var stream strings.Builder
 	for _, node := range ready {
@@ -78,7 +78,7 @@ func streamOf(t testing.TB, ready []*corev1.Node, events ...changes) string {
 	return stream.String()
 }
 
-func recorded(t testing.TB, ready []*corev1.Node, events ...changes) *Recording {
+func recorded(t *testing.T, ready []*corev1.Node, events ...changes) *Recording {
 	t.Helper()
 	from, err := ReadRecording(strings.NewReader(streamOf(t, ready, events...)))
 	require.NoError(t, err)
