@@ -19,7 +19,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
-	"github.com/nhc-controller/nhc-controller/pkg/remediation/object/objecttest"
+	"github.com/nhc-controller/nhc-controller/test/objecttest"
 )
 
 // writtenLease returns the lease of the Node that a plan writes.

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
-	"github.com/nhc-controller/nhc-controller/pkg/remediation/object/objecttest"
+	"github.com/nhc-controller/nhc-controller/test/objecttest"
 )
 
 // TestLateOutcome: a CR that was created by an earlier batch is new only as long as no cache shows it (spec 8.4).

@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 	restfake "k8s.io/client-go/rest/fake"
 
-	"github.com/nhc-controller/nhc-controller/pkg/serving/servingtest"
+	"github.com/nhc-controller/nhc-controller/test/servingtest"
 )
 
 // flood sends requests with tokens that are unknown, so many per second, and returns how

@@ -19,7 +19,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/klog/v2"
 
-	"github.com/nhc-controller/nhc-controller/pkg/serving/servingtest"
+	"github.com/nhc-controller/nhc-controller/test/servingtest"
 )
 
 // gate is an authorized handler in front of one that says ok, with the reviews that

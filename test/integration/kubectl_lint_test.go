@@ -30,7 +30,7 @@ func testPluginLint(u *user) {
 		"With 0, all nodes may be remediated at once", "0 errors and 3 pieces of advice in 1 object.", "This view is partial, without powercycleremediationtemplates", noPermission,
 	}, "lint", u.scenario.name)
 	u.shows([]string{u.scenario.name + "\n"}, "__complete", "lint", "s-")
-	u.fails(`There is no health check or budget "`+u.scenario.name+`x": did you mean `+u.scenario.name+`?`, "lint", u.scenario.name+"x")
+	u.fails(`There is no health check or budget "`+u.scenario.name+`x": kubectl nhc status lists what there is.`, "lint", u.scenario.name+"x")
 
 	changed := u.manifest(func(spec *v1alpha1.NodeHealthCheckSpec) {
 		spec.MinHealthy, spec.MaxUnhealthy = new(intstr.FromInt32(3)), nil

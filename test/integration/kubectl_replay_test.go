@@ -4,9 +4,7 @@
 package integration
 
 import (
-	"context"
 	"encoding/json"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -19,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
-	"github.com/nhc-controller/nhc-controller/pkg/kubectl/command"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/simulation"
 )
 
@@ -44,28 +41,33 @@ func TestReplayAgreesWithHistory(t *testing.T) {
 	s.createNHC(rules)
 	s.eventuallyCounts(7, 7)
 
-	recording := filepath.Join(t.TempDir(), "storm.jsonl")
+	recording := filepath.Join(t.TempDir(), "storm.json")
 	stop := viewer.records(recording)
 	s.storm()
 	stop()
 
-	var same simulation.Replay
-	out := viewer.shows(nil, "replay", "-f", s.manifest(rules), "-o", "json", recording)
-	require.NoError(t, json.Unmarshal([]byte(out), &same))
-	require.Empty(t, same.Missing)
-	require.Empty(t, same.Notes)
-	require.Zero(t, same.Recorded.Gaps)
-	require.Empty(t, same.Comparison.Differences)
-	s.requireSameRemediations(&same)
-	viewer.shows([]string{"No difference: all 5 remediations would have started at the same times.\n"}, "replay", "-f", s.manifest(rules), recording)
-
-	none := s.manifest(rules, maxUnhealthy(intstr.FromInt32(0)))
-	viewer.shows([]string{"5 of 5 remediations would not have started.\n", s.node("e"), "GateClosed: "}, "replay", "-f", none, recording)
-	all := s.manifest(rules, maxUnhealthy(intstr.FromString("100%")))
-	text := viewer.shows([]string{"2 of 5 remediations would have started earlier by up to "}, "replay", "-f", all, recording)
-	for _, name := range []string{"d", "e"} {
-		require.Regexp(t, s.node(name)+" +[0-9hms]+ earlier +without the wait for GateClosed: ", text)
+	same := s.manifest(rules)
+	replay := func(change ...func(*v1alpha1.NodeHealthCheckSpec)) (result simulation.Result) {
+		out := viewer.shows(nil, "simulate", "--replay", recording, "-f", s.manifest(append([]func(*v1alpha1.NodeHealthCheckSpec){rules}, change...)...), "--against", same, "-o", "json")
+		require.NoError(t, json.Unmarshal([]byte(out), &result))
+		require.Empty(t, result.Notes)
+		return result
 	}
+	result := replay()
+	require.Empty(t, result.Comparison.Differences)
+	s.requireSameRemediations(&result)
+
+	none := replay(maxUnhealthy(intstr.FromInt32(0)))
+	require.Equal(t, 5, none.Comparison.Count(simulation.NotStarted))
+	require.Contains(t, none.Comparison.Differences[0].Why, "GateClosed: ")
+	all := replay(maxUnhealthy(intstr.FromString("100%")))
+	var earlier []string
+	for _, difference := range all.Comparison.Differences {
+		require.Equal(t, simulation.Earlier, difference.What)
+		require.Contains(t, difference.Why, "without the wait for GateClosed: ")
+		earlier = append(earlier, difference.Node)
+	}
+	require.ElementsMatch(t, []string{s.node("d"), s.node("e")}, earlier)
 }
 
 // storm has five nodes remediated, and one that recovers in time. Two of the five have to wait.
@@ -103,7 +105,7 @@ func (s *scenario) storm() {
 }
 
 // requireSameRemediations compares a replay with the history of the NodeHealthCheck.
-func (s *scenario) requireSameRemediations(replay *simulation.Replay) {
+func (s *scenario) requireSameRemediations(replay *simulation.Result) {
 	s.t.Helper()
 	replayed := map[string]time.Time{}
 	for _, episode := range replay.Episodes {
@@ -121,25 +123,21 @@ func (s *scenario) requireSameRemediations(replay *simulation.Replay) {
 	}
 }
 
-// records records as the user until the returned function stops it.
+// records has kubectl record as the user until the returned function stops it.
 func (u *user) records(file string) (stop func()) {
 	u.t.Helper()
-	ctx, cancel := context.WithCancel(u.t.Context())
-	done := make(chan int, 1)
-	var errors string
+	end, done := filepath.Join(u.t.TempDir(), "end"), make(chan error, 1)
 	go func() {
-		var code int
-		errors, code = u.plugin(ctx, io.Discard, "record", "-o", file)
-		done <- code
+		done <- u.kubectl("kubectl get nodes --watch --output-watch-events -o json > "+file+" & until [ -e "+end+" ]; do sleep 0.1; done; kill $!", "false")
 	}()
-	u.eventually("the recording", func() bool {
-		written, err := os.ReadFile(file)
-		return err == nil && strings.Count(string(written), "\n") > 7
-	})
+	events := func() int {
+		written, _ := os.ReadFile(file) // There is none at first.
+		return strings.Count(string(written), `"ADDED"`)
+	}
+	u.eventually("the recording", func() bool { return events() == 7 })
 	return func() {
 		u.t.Helper()
-		cancel()
-		require.Equal(u.t, command.ExitOK, <-done, errors)
-		u.t.Log(errors)
+		require.NoError(u.t, os.WriteFile(end, nil, 0o600))
+		require.NoError(u.t, <-done)
 	}
 }

@@ -117,7 +117,7 @@ func TestKubectlPlugin(t *testing.T) {
 }
 
 func testPluginNames(u *user) {
-	u.fails(`There is no health check or budget "`+u.scenario.name+`x": did you mean `+u.scenario.name+`?`, "status", u.scenario.name+"x")
+	u.fails(`There is no health check or budget "`+u.scenario.name+`x": kubectl nhc status lists what there is.`, "status", u.scenario.name+"x")
 	require.Equal(u.t, "nodehealthcheck.remediation.medik8s.io/"+u.scenario.name+"\n", u.shows(nil, "status", "-o", "name"))
 	u.fails(`There is no output format "xml" here: use one of table, wide, json, yaml, name.`, "status", "-o", "xml")
 	u.shows([]string{u.scenario.name + "\n"}, "__complete", "pause", "s-")
@@ -150,7 +150,7 @@ func testPluginPause(viewer, editor *user) {
 	editor.shows([]string{`goes on. It was paused for "upgrade".`}, "resume", name)
 	editor.shows([]string{"is not paused."}, "resume", name)
 	require.Empty(editor.t, requests())
-	editor.fails(`There is no NodeHealthCheck "`+name+`x": did you mean `+name+`?`, "pause", name+"x", "--reason=x")
+	editor.fails(`There is no NodeHealthCheck "`+name+`x": kubectl get NodeHealthCheck lists what there is.`, "pause", name+"x", "--reason=x")
 }
 
 func testPluginStopAll(viewer, editor *user) {
@@ -192,7 +192,7 @@ func testPluginHold(viewer, editor *user) {
 	require.Equal(editor.t, "true", editor.nodeObject("b").Labels[v1alpha1.LabelExclude])
 	editor.shows([]string{"is released"}, "release", node, editor.node("a"))
 	require.NotContains(editor.t, editor.nodeObject("b").Labels, v1alpha1.LabelExclude)
-	editor.fails(`There is no Node "`+node+`b": did you mean `+node+`?`, "hold", node+"b")
+	editor.fails(`There is no Node "`+node+`b": kubectl get Node lists what there is.`, "hold", node+"b")
 }
 
 // testPluginStatus: node a is under remediation, node b is next.
@@ -269,7 +269,7 @@ func testPluginExplain(u *user) {
 	require.True(u.t, check.Remediations[0].Known)
 	require.NotEmpty(u.t, explanation.Events)
 	u.shows([]string{"Health: healthy", "PowerCycleRemediationTemplate " + u.scenario.name + "/" + u.scenario.name}, "explain", "node", u.node("c"))
-	u.fails(`There is no Node "`+a+`a": did you mean `+a+`?`, "explain", "node", a+"a")
+	u.fails(`There is no Node "`+a+`a": kubectl get nodes lists what there is.`, "explain", "node", a+"a")
 }
 
 func testPluginConfirm(u *user) {

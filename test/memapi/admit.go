@@ -17,8 +17,8 @@ import (
 // admit returns an object as it is stored: with defaults, and without unknown fields, if there are rules about its
 // kind. It returns an error besides if they do not permit it, or Admit does not.
 func (s *Server) admit(t *table, old, object *unstructured.Unstructured, status bool) (*unstructured.Unstructured, error) {
-	if s.rules.Knows(schema.GroupKind{Group: t.Group, Kind: t.Kind}) {
-		answer, err := s.ask(old, object, status)
+	if known, ruled := s.schemas[schema.GroupKind{Group: t.Group, Kind: t.Kind}]; ruled {
+		answer, err := s.ask(known, old, object, status)
 		if err != nil {
 			return nil, err
 		}
@@ -36,11 +36,11 @@ func (s *Server) admit(t *table, old, object *unstructured.Unstructured, status 
 // unbounded is the context of rules: they wait for nothing.
 var unbounded = context.Background()
 
-func (s *Server) ask(old, object *unstructured.Unstructured, status bool) (*admission.Answer, error) {
+func (s *Server) ask(known *crdSchema, old, object *unstructured.Unstructured, status bool) (*admission.Answer, error) {
 	if old == nil {
 		return s.rules.Create(unbounded, object)
 	}
-	return s.rules.Update(unbounded, old, object, status)
+	return known.update(old, object, status), nil
 }
 
 // invalid is the answer about an object that is not valid.

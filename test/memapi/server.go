@@ -5,6 +5,7 @@ package memapi
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -90,8 +91,9 @@ type Server struct {
 	requests []Request
 	// noWatchLists means that a watch cannot begin with a list.
 	noWatchLists bool
-	// rules are those of the kinds that manifests define.
-	rules *admission.Rules
+	// rules and schemas are those of the kinds that manifests define.
+	rules   *admission.Rules
+	schemas map[schema.GroupKind]*crdSchema
 }
 
 // table holds the objects of one resource.
@@ -111,10 +113,11 @@ type table struct {
 // New returns a server that serves CustomResourceDefinitions and these resources.
 func New(resources ...Resource) *Server {
 	shipped, err := admission.Shipped()
-	if err != nil {
+	schemas, schemasErr := shippedSchemas()
+	if err := errors.Join(err, schemasErr); err != nil {
 		panic(err) // They are part of the program.
 	}
-	s := &Server{version: 1000, tables: map[schema.GroupVersionResource]*table{}, rules: shipped}
+	s := &Server{version: 1000, tables: map[schema.GroupVersionResource]*table{}, rules: shipped, schemas: schemas}
 	s.serve(Resource{GroupVersionResource: CustomResourceDefinitions, Kind: "CustomResourceDefinition", Generations: true})
 	for _, resource := range resources {
 		s.serve(resource)

@@ -20,8 +20,8 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/nhc-controller/nhc-controller/pkg/serving"
-	"github.com/nhc-controller/nhc-controller/pkg/serving/servingtest"
 	"github.com/nhc-controller/nhc-controller/test/patience"
+	"github.com/nhc-controller/nhc-controller/test/servingtest"
 )
 
 // serve has a server serve until the end of the test.

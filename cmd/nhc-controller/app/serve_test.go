@@ -27,7 +27,7 @@ import (
 	"k8s.io/klog/v2"
 
 	nhcfake "github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned/fake"
-	"github.com/nhc-controller/nhc-controller/pkg/serving/servingtest"
+	"github.com/nhc-controller/nhc-controller/test/servingtest"
 )
 
 // probe asks a probe and returns the status code.

@@ -21,7 +21,7 @@ import (
 	machinev1beta1 "github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
 	"github.com/nhc-controller/nhc-controller/pkg/serving"
-	"github.com/nhc-controller/nhc-controller/pkg/serving/servingtest"
+	"github.com/nhc-controller/nhc-controller/test/servingtest"
 )
 
 // permits lets the user of a token list these kinds in the whole cluster.

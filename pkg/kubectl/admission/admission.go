@@ -118,12 +118,6 @@ func documentsOf(path string, each func(path, kind string, document []byte) erro
 	}
 }
 
-// Knows reports whether there are rules about a kind.
-func (r *Rules) Knows(kind schema.GroupKind) bool {
-	_, known := r.kinds[kind]
-	return known
-}
-
 // Create answers like the API server for a new object of a known kind. The schema comes first:
 // policies only judge objects that the schema accepts.
 func (r *Rules) Create(ctx context.Context, object *unstructured.Unstructured) (*Answer, error) {

@@ -13,7 +13,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/json"
 	"sigs.k8s.io/yaml"
 )
@@ -89,52 +88,10 @@ func TestCreate(t *testing.T) {
 	require.Len(t, conditions, 2, "defaults")
 }
 
-// TestUpdate: new values are judged, also in the status alone. Values that were invalid before are
-// not.
-func TestUpdate(t *testing.T) {
+func TestCreateOfUnknownKind(t *testing.T) {
 	t.Parallel()
 	rules, err := Shipped()
 	require.NoError(t, err)
-	for name, tc := range map[string]struct {
-		field          string
-		before, after  any
-		status, denied bool
-	}{
-		"status":                     {field: "status.observedNodes", after: int64(1), status: true},
-		"status of another type":     {field: "status.observedNodes", after: "many", status: true, denied: true},
-		"status that was invalid":    {field: "status.observedNodes", before: "many", after: "many", status: true},
-		"spec":                       {field: "spec.maxUnhealthy", after: int64(2)},
-		"spec that breaks a rule":    {field: "spec.minHealthy", after: int64(2), denied: true},
-		"spec that broke a rule":     {field: "spec.minHealthy", before: int64(2), after: int64(2)},
-		"status of an invalid spec":  {field: "spec.minHealthy", before: int64(2), after: int64(2), status: true},
-		"spec of another type":       {field: "spec.selector", after: "all", denied: true},
-		"status beside another spec": {field: "spec.selector", before: "all", after: "all", status: true, denied: true},
-	} {
-		old := create(t, rules, nodeHealthCheck).Object
-		object := old.DeepCopy()
-		if tc.before != nil {
-			require.NoError(t, unstructured.SetNestedField(old.Object, tc.before, strings.Split(tc.field, ".")...))
-		}
-		require.NoError(t, unstructured.SetNestedField(object.Object, tc.after, strings.Split(tc.field, ".")...))
-		answer, err := rules.Update(t.Context(), old, object, tc.status)
-		require.NoError(t, err)
-		require.Equal(t, tc.denied, len(answer.Causes) > 0, "%s: %v", name, answer.Causes)
-	}
-}
-
-func TestKnows(t *testing.T) {
-	t.Parallel()
-	rules, err := Shipped()
-	require.NoError(t, err)
-	for kind, known := range map[schema.GroupKind]bool{
-		{Group: "remediation.medik8s.io", Kind: "NodeHealthCheck"}:   true,
-		{Group: "remediation.medik8s.io", Kind: "RemediationBudget"}: true,
-		{Group: "machine.openshift.io", Kind: "MachineHealthCheck"}:  true,
-		{Group: "cluster.x-k8s.io", Kind: "MachineHealthCheck"}:      false,
-		{Kind: "Pod"}: false,
-	} {
-		require.Equal(t, known, rules.Knows(kind), kind)
-	}
 	_, err = rules.Create(t.Context(), &unstructured.Unstructured{Object: map[string]any{"kind": "Pod"}})
 	require.ErrorContains(t, err, "no rules about Pod")
 }

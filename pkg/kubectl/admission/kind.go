@@ -33,10 +33,8 @@ type kind struct {
 	namespaced bool
 	structural *structuralschema.Structural
 	schema     validation.SchemaValidator
-	// status is the schema of the status alone, which is judged when it is written.
-	status   validation.SchemaValidator
-	rules    *cel.Validator
-	policies []*policy
+	rules      *cel.Validator
+	policies   []*policy
 }
 
 // newKind compiles a CustomResourceDefinition with one version, as ours are, and the policies about
@@ -58,13 +56,8 @@ func newKind(crd *apiextensionsv1.CustomResourceDefinition, policies []*admissio
 	if err != nil {
 		return nil, fmt.Errorf("compiling the schema: %w", err)
 	}
-	ofStatus := internal.OpenAPIV3Schema.Properties["status"]
-	status, _, err := validation.NewSchemaValidator(&ofStatus)
-	if err != nil {
-		return nil, fmt.Errorf("compiling the schema of the status: %w", err)
-	}
 	k := &kind{
-		version: version.Name, namespaced: crd.Spec.Scope == apiextensionsv1.NamespaceScoped, structural: structural, schema: validator, status: status,
+		version: version.Name, namespaced: crd.Spec.Scope == apiextensionsv1.NamespaceScoped, structural: structural, schema: validator,
 		resource: schema.GroupVersionResource{Group: crd.Spec.Group, Version: version.Name, Resource: crd.Spec.Names.Plural},
 		rules:    cel.NewValidator(structural, true, celconfig.PerCallLimit),
 	}

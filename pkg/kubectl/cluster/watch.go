@@ -45,7 +45,7 @@ func NewWatch(ctx context.Context, clients *Clients, wanted Kinds) (*Watch, erro
 			continue
 		}
 		k := &w.kinds[i]
-		informer, _, err := k.inform(func(_ context.Context, _ string, err error) { w.answered(k.resource, err) }, cache.ResourceEventHandlerFuncs{
+		informer, err := k.inform(func(err error) { w.answered(k.resource, err) }, cache.ResourceEventHandlerFuncs{
 			AddFunc: func(any) { w.change() }, DeleteFunc: func(any) { w.change() },
 			UpdateFunc: func(any, any) {
 				if !k.quiet {
@@ -93,29 +93,28 @@ func (w *Watch) Wait() { w.running.Wait() }
 // Changed gets a value when the snapshot may have changed since the last one.
 func (w *Watch) Changed() <-chan struct{} { return w.changed }
 
-// inform returns an informer of a kind, which reports the answer to each of its requests, and a function that
-// reports whether the handler has got all objects that exist.
-func (k *kind) inform(answered func(ctx context.Context, verb string, err error), handler cache.ResourceEventHandler) (cache.SharedIndexInformer, cache.InformerSynced, error) {
+// inform returns an informer of a kind, which reports the answer to each of its requests.
+func (k *kind) inform(answered func(error), handler cache.ResourceEventHandler) (cache.SharedIndexInformer, error) {
 	source := &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			list, err := k.list(ctx, options)
-			answered(ctx, "list", err)
+			answered(err)
 			return list, err
 		},
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 			stream, err := k.watch(ctx, options)
-			answered(ctx, "watch", err)
+			answered(err)
 			return stream, err
 		},
 	}
 	informer := cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(source, k.client), k.object, 0, nil)
 	// The errors are shown, not logged.
 	err := errors.Join(informer.SetWatchErrorHandlerWithContext(func(context.Context, *cache.Reflector, error) {}), informer.SetTransform(trim))
-	handling, addErr := informer.AddEventHandler(handler)
+	_, addErr := informer.AddEventHandler(handler)
 	if err = errors.Join(err, addErr); err != nil {
-		return nil, nil, fmt.Errorf("preparing the watch: %w", err)
+		return nil, fmt.Errorf("preparing the watch: %w", err)
 	}
-	return informer, handling.HasSynced, nil
+	return informer, nil
 }
 
 // answered records whether a request has failed.

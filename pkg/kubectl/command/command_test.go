@@ -6,6 +6,7 @@ package command
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -34,8 +35,7 @@ func TestErrors(t *testing.T) {
 		`There is no command "statsu": did you mean status?`:                       {"statsu"},
 		`There is no command "nodes": did you mean node?`:                          {"explain", "nodes", "x"},
 		`There is no command "w": kubectl nhc explain --help lists what there is.`: {"explain", "w"},
-		`There is no flag "--wach": did you mean --watch?`:                         {"status", "--wach"},
-		"Leave out -A: all namespaces are shown, unless --namespace names one.":    {"status", "-A"},
+		"unknown flag: --wach": {"status", "--wach"},
 		"Say why, with --reason: others see it, and resume by it.":                 {"pause", "a"},
 		"Say why, with --reason: others see it, and resume-all by it.":             {"stop-all"},
 		"Name the NodeHealthChecks, or give --all.":                                {"resume"},
@@ -116,29 +116,16 @@ func TestExplainSeveral(t *testing.T) {
 	require.Equal(t, []string{"One.", "two"}, explain(err))
 }
 
-func TestProposals(t *testing.T) {
+func TestNotFound(t *testing.T) {
 	t.Parallel()
 	names := []string{"workers", "gpu", "control-plane", "workers-eu", "node-11", "node-12"}
-	for name, want := range map[string][]string{
-		"wokers":  {"workers"},
-		"worker":  {"workers", "workers-eu"},
-		"node-1":  {"node-11", "node-12"},
-		"plane":   {"control-plane"},
-		"storage": {},
-		"":        {"workers", "gpu", "control-plane"},
+	for name, want := range map[string]string{
+		"worker": "did you mean workers or workers-eu?",
+		"node-1": "did you mean node-11 or node-12?",
+		"wokers": "kubectl get x lists what there is.",
+		"":       "did you mean workers or gpu or control-plane?",
 	} {
-		require.Equal(t, want, proposals(name, names), name)
-	}
-}
-
-func TestDistance(t *testing.T) {
-	t.Parallel()
-	for _, tc := range []struct {
-		a, b string
-		want int
-	}{{"", "", 0}, {"a", "", 1}, {"kitten", "sitting", 3}, {"node-1", "node-2", 1}, {"ab", "ba", 2}} {
-		require.Equal(t, tc.want, distance(tc.a, tc.b))
-		require.Equal(t, tc.want, distance(tc.b, tc.a))
+		require.EqualError(t, notFound("X", name, names, "kubectl get x"), fmt.Sprintf("There is no X %q: %s", name, want))
 	}
 }
 

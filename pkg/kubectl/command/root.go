@@ -9,6 +9,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -95,9 +97,11 @@ It exits with 0 if what was asked for was shown or done, and with 1 if not.`,
 	command.SetOut(environment.Out)
 	command.SetErr(environment.ErrOut)
 	command.AddGroup(&cobra.Group{ID: looking, Title: "Look:"}, &cobra.Group{ID: intervening, Title: "Intervene:"})
-	command.AddCommand(r.status(), r.history(), r.explain(), r.dashboard(), r.check(), r.lint(), r.simulate(), r.record(), r.replay(), r.pause(), r.resume(), r.stopAll(), r.resumeAll(), r.abort(), r.hold(), r.release(), r.confirmHealthy(), r.version())
-	command.SetFlagErrorFunc(unknownFlag)
-	r.completeFlags(command)
+	command.AddCommand(r.status(), r.history(), r.explain(), r.dashboard(), r.check(), r.lint(), r.simulate(), r.pause(), r.resume(), r.stopAll(), r.resumeAll(), r.abort(), r.hold(), r.release(), r.confirmHealthy(), r.version())
+	_ = command.RegisterFlagCompletionFunc("context", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) { // The flag exists.
+		config, _ := r.config.ToRawKubeConfigLoader().RawConfig() // Without one, nothing is completed.
+		return slices.Sorted(maps.Keys(config.Contexts)), cobra.ShellCompDirectiveNoFileComp
+	})
 	return command
 }
 

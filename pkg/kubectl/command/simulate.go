@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -29,7 +30,8 @@ import (
 type simulateOptions struct {
 	out                   output
 	files                 []string
-	nodes                 string
+	nodes, replay         string
+	against               []string
 	fail, recover         []string
 	duration, repairAfter time.Duration
 }
@@ -37,7 +39,7 @@ type simulateOptions struct {
 func (r *root) simulate() *cobra.Command {
 	var options simulateOptions
 	command := &cobra.Command{
-		Use:   "simulate [-f FILE] [--nodes FILE] [--fail NODE,...@TIME]",
+		Use:   "simulate [-f FILE] [--nodes FILE] [--fail NODE,...@TIME] [--replay FILE [--against FILE]]",
 		Short: "Show what health checks would do if nodes fail, in simulated time",
 		Long: `Simulates what NodeHealthChecks and RemediationBudgets, as they are or as files have them,
 would do on the nodes of the cluster, or on nodes from a file. It plans as the controller
@@ -51,10 +53,16 @@ a time, they do at once. A remediation makes its node healthy after --repair-aft
 its step has timed out before. With 0 it never does: then the next steps are seen. Other
 nodes become healthy with --recover.
 
+With --replay, nodes change as a file has it that
+"kubectl get nodes --watch --output-watch-events -o json" has written, whatever is done
+about them here. No cluster is asked. With --against it shows the differences from what
+the NodeHealthChecks and budgets of other files would have done.
+
 Templates are taken to exist, and Machines are not looked at: kubectl nhc lint checks them.`,
 		Example: `  kubectl nhc simulate -f nhc.yaml --fail node-3,node-4@2m
   kubectl nhc simulate --fail node-3 --repair-after 0
-  kubectl nhc simulate -f nhc.yaml -f budget.yaml --nodes nodes.yaml --fail a-1,a-2,a-3 --for 2h`,
+  kubectl nhc simulate -f nhc.yaml -f budget.yaml --nodes nodes.yaml --fail a-1,a-2,a-3 --for 2h
+  kubectl nhc simulate --replay storm.json -f new.yaml --against old.yaml`,
 		GroupID: looking,
 		Args:    cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
@@ -68,6 +76,11 @@ Templates are taken to exist, and Machines are not looked at: kubectl nhc lint c
 	command.Flags().StringArrayVar(&options.recover, "recover", nil, "NODE[,NODE...][@TIME]: nodes that become healthy, so long after the start")
 	command.Flags().DurationVar(&options.duration, "for", time.Hour, "How much time is simulated")
 	command.Flags().DurationVar(&options.repairAfter, "repair-after", 5*time.Minute, "How long a remediation takes to make its node healthy, 0 if it never does")
+	command.Flags().StringVar(&options.replay, "replay", "", "File with events of Nodes, or - for standard input: ask no cluster")
+	command.Flags().StringSliceVar(&options.against, "against", nil, "Files or directories with the NodeHealthChecks and RemediationBudgets to compare with")
+	for _, flag := range []string{"nodes", "fail", "recover", "for", "repair-after"} { // All of it is in the recording.
+		command.MarkFlagsMutuallyExclusive("replay", flag)
+	}
 	for _, flag := range []string{"fail", "recover"} {
 		_ = command.RegisterFlagCompletionFunc(flag, cobra.CompletionFunc(r.complete(true, cluster.NodeNames))) // The flag exists.
 	}
@@ -86,17 +99,11 @@ func (r *root) runSimulate(ctx context.Context, options *simulateOptions) error 
 	if err != nil {
 		return err
 	}
-	snapshot := &view.Snapshot{}
-	if options.nodes != "" {
-		snapshot.Nodes, err = r.nodesOf(options.nodes)
-	} else {
-		var more []string
-		snapshot, more, err = r.simulatedCluster(ctx)
-		notes = append(notes, more...)
-	}
+	snapshot, more, err := r.simulatedNodes(ctx, options, in)
 	if err != nil {
 		return err
 	}
+	notes = append(notes, more...)
 	in.Nodes = snapshot.Nodes
 	in.Checks = replaced(snapshot.NodeHealthChecks, files.NodeHealthChecks, inheritCheck)
 	in.Budgets = replaced(snapshot.Budgets, files.Budgets, inheritBudget)
@@ -119,11 +126,22 @@ func (r *root) runSimulate(ctx context.Context, options *simulateOptions) error 
 	}
 	in.Interrupted = func() bool { return ctx.Err() != nil }
 	result := simulation.Run(in)
+	if len(options.against) > 0 {
+		if result.Comparison, err = r.compare(ctx, options.against, in, result); err != nil {
+			return err
+		}
+	}
 	if err := ctx.Err(); err != nil {
 		return cluster.Explain(err, "simulate", "the nodes")
 	}
 	result.Notes, result.Missing = append(result.Notes, notes...), snapshot.Missing
-	return r.show(options.out, result, result.Print)
+	return r.show(options.out, result, func(printer *view.Printer) {
+		var recorded *time.Location
+		if options.replay != "" {
+			recorded = r.Now().Location()
+		}
+		result.Print(printer, recorded)
+	})
 }
 
 // parse reads the flags into the input.
@@ -133,8 +151,12 @@ func (o *simulateOptions) parse(in *simulation.Input) error {
 		return &cluster.Error{Sentence: fmt.Sprintf("Give a time with --for that is positive, and at most %s.", longestSimulation)}
 	case o.repairAfter < 0:
 		return &cluster.Error{Sentence: "Give a time with --repair-after that is not negative."}
-	case o.nodes == admission.StandardInput && slices.Contains(o.files, admission.StandardInput):
-		return &cluster.Error{Sentence: "Standard input can be read once only: give a file with --nodes or --filename."}
+	case len(o.against) > 0 && o.replay == "":
+		return &cluster.Error{Sentence: "Give the recording that --against is about with --replay."}
+	}
+	inputs := slices.Concat(o.files, o.against, []string{o.nodes, o.replay})
+	if inputs = slices.DeleteFunc(inputs, func(name string) bool { return name != admission.StandardInput }); len(inputs) > 1 {
+		return &cluster.Error{Sentence: "Standard input can be read once only: give files for all but one of --filename, --nodes, --replay and --against."}
 	}
 	for _, flag := range []struct {
 		name   string
@@ -213,6 +235,59 @@ func refusal(object *lint.Object) error {
 		return &cluster.Error{Sentence: fmt.Sprintf("%s: %s.", object.Source, strings.Join(causes, "; "))}
 	}
 	return &cluster.Error{Sentence: fmt.Sprintf("%s: %s would be refused: %s.", object.Source, name, strings.Join(causes, "; "))}
+}
+
+// simulatedNodes returns the Nodes to begin with. The input gets how they change, if that is recorded.
+func (r *root) simulatedNodes(ctx context.Context, options *simulateOptions, in *simulation.Input) (*view.Snapshot, []string, error) {
+	switch {
+	case options.replay != "":
+		return r.recorded(options.replay, in)
+	case options.nodes != "":
+		nodes, err := r.nodesOf(options.nodes)
+		return &view.Snapshot{Nodes: nodes}, nil, err
+	default:
+		return r.simulatedCluster(ctx)
+	}
+}
+
+// recorded reads a recording into the input.
+func (r *root) recorded(name string, in *simulation.Input) (*view.Snapshot, []string, error) {
+	file := r.In
+	if name == admission.StandardInput {
+		name = "standard input"
+	} else {
+		opened, err := os.Open(name)
+		if err != nil {
+			return nil, nil, &cluster.Error{Sentence: fmt.Sprintf("Cannot read the recording: %v.", err), Cause: err}
+		}
+		defer opened.Close()
+		file = opened
+	}
+	recording, err := simulation.ReadRecording(file)
+	if err != nil {
+		return nil, nil, &cluster.Error{Sentence: fmt.Sprintf("%s %v.", name, err), Cause: err}
+	}
+	in.Start, in.Duration, in.RepairAfter, in.Recorded = recording.Start, recording.End.Sub(recording.Start), 0, recording.Changes
+	var notes []string
+	if recording.Truncated {
+		notes = []string{"The last event of the recording is cut off, and was left out."}
+	}
+	return &view.Snapshot{Nodes: recording.Nodes}, notes, nil
+}
+
+// compare returns the differences from what the NodeHealthChecks and budgets of files do about the same Nodes.
+func (r *root) compare(ctx context.Context, files []string, in *simulation.Input, result *simulation.Result) (*simulation.Comparison, error) {
+	found, _, err := r.simulatedFiles(ctx, files)
+	if err != nil {
+		return nil, err
+	}
+	name := strings.Join(files, ", ")
+	if len(found.NodeHealthChecks) == 0 {
+		return nil, &cluster.Error{Sentence: fmt.Sprintf("There is no NodeHealthCheck of %s to compare with in %s.", v1alpha1.SchemeGroupVersion, name)}
+	}
+	before := *in
+	before.Checks, before.Budgets = found.NodeHealthChecks, found.Budgets
+	return simulation.Compare(name, simulation.Run(&before), result), nil
 }
 
 // nodesOf returns the Nodes of a file.

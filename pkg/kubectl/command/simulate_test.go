@@ -113,13 +113,13 @@ func TestSimulateErrors(t *testing.T) {
 		"nodes of no kind":  {"a: b", []string{"-f", "gate.yaml", "--nodes", "-"}, "standard input: it is no Kubernetes object, which has an apiVersion and a kind. Give Nodes, as kubectl get nodes -o yaml prints them."},
 		"the same node":     {node + "\n---\n" + node, []string{"-f", "gate.yaml", "--nodes", "-"}, `standard input: each Node needs a name of its own, and one has "a".`},
 		"a strange node":    {strings.Replace(node, "}}", "}, status: 3}", 1), []string{"-f", "gate.yaml", "--nodes", "-"}, "standard input: Node a cannot be understood: "},
-		"no such node":      {"", []string{"-f", "gate.yaml", "--nodes", "nodes.yaml", "--fail", "a-9"}, `There is no Node "a-9": did you mean a-`},
+		"no such node":      {"", []string{"-f", "gate.yaml", "--nodes", "nodes.yaml", "--fail", "a"}, `There is no Node "a": did you mean a-1 or a-2 or a-3?`},
 		"no such node, too": {"", []string{"-f", "gate.yaml", "--nodes", "nodes.yaml", "--recover", "x"}, `There is no Node "x": --nodes testdata/simulate/nodes.yaml lists what there is.`},
 		"no time":           {"", []string{"-f", "gate.yaml", "--nodes", "nodes.yaml", "--fail", "a-1@soon"}, `--fail a-1@soon: "soon" is no time, such as 90s or 2m30s.`},
 		"nothing to fail":   {"", []string{"-f", "gate.yaml", "--nodes", "nodes.yaml", "--fail", "@5m"}, "--fail @5m: name a node, such as node-3 or node-3,node-4@2m."},
 		"no duration":       {"", []string{"-f", "gate.yaml", "--nodes", "nodes.yaml", "--for", "0"}, "Give a time with --for that is positive, and at most 168h0m0s."},
 		"a negative repair": {"", []string{"-f", "gate.yaml", "--nodes", "nodes.yaml", "--repair-after", "-1s"}, "Give a time with --repair-after that is not negative."},
-		"one input":         {"", []string{"-f", "-", "--nodes", "-"}, "Standard input can be read once only: give a file with --nodes or --filename."},
+		"one input":         {"", []string{"-f", "-", "--nodes", "-"}, "Standard input can be read once only: give files for all but one of --filename, --nodes, --replay and --against."},
 		"no cluster":        {"", []string{"-f", "gate.yaml"}, "Cannot use the kubeconfig: stat /does/not/exist: no such file or directory."},
 	} {
 		out, errOut, code := simulate(t, tc.input, tc.args...)

@@ -4,13 +4,9 @@
 package simulation
 
 import (
-	"bytes"
 	"fmt"
 	"testing"
 	"time"
-
-	"github.com/stretchr/testify/require"
-	corev1 "k8s.io/api/core/v1"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
@@ -33,47 +29,6 @@ func BenchmarkRun(b *testing.B) {
 			for b.Loop() {
 				if result := Run(in); len(result.Summary.StillExhausted) != all {
 					b.Fatal(len(result.Summary.StillExhausted), result.Notes)
-				}
-			}
-		})
-	}
-}
-
-// BenchmarkReplay reads and replays 10,000 transitions of 1,000 nodes: one node after the other fails for
-// ten minutes, every half minute, or a hundred of them within a minute, every hour.
-func BenchmarkReplay(b *testing.B) {
-	const all, failures, outage = 1000, 5000, 10 * time.Minute
-	for name, failed := range map[string]func(i int) time.Duration{
-		"one by one": func(i int) time.Duration { return time.Duration(i) * 30 * time.Second },
-		"storms": func(i int) time.Duration {
-			return time.Duration(i/100)*time.Hour + time.Duration(i%100)*time.Minute/100
-		},
-	} {
-		b.Run(name, func(b *testing.B) {
-			var file bytes.Buffer
-			w := NewWriter(&file, epoch)
-			nodeName := func(i int) string { return fmt.Sprintf("node-%03d", i%all) }
-			for i := range all {
-				w.Node(node(nodeName(i), nil), epoch)
-			}
-			at := func(i int) time.Duration { return time.Minute + failed(i).Truncate(time.Second) }
-			recovered := 0
-			for i := range failures {
-				for ; recovered < i && at(recovered)+outage <= at(i); recovered++ {
-					becomes(w, nodeName(recovered), corev1.ConditionTrue, at(recovered)+outage)
-				}
-				becomes(w, nodeName(i), corev1.ConditionUnknown, at(i))
-			}
-			for ; recovered < failures; recovered++ {
-				becomes(w, nodeName(recovered), corev1.ConditionTrue, at(recovered)+outage)
-			}
-			require.Equal(b, 2*failures, w.Changes())
-			b.ReportAllocs()
-			for b.Loop() {
-				from, err := Read(bytes.NewReader(file.Bytes()))
-				require.NoError(b, err)
-				if result := Run(replayOf(from, unhealthyAfter(5*time.Minute))); result.Summary.Remediations != failures {
-					b.Fatal(result.Summary, result.Notes)
 				}
 			}
 		})

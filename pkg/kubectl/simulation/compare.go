@@ -14,12 +14,9 @@ import (
 
 // Comparison has the differences from another simulation of the same recording.
 type Comparison struct {
-	// Against is where the other configuration comes from, Checks and Budgets are the names of its
-	// objects, and Summary has its numbers.
-	Against string   `json:"against"`
-	Checks  []string `json:"checks"`
-	Budgets []string `json:"budgets,omitempty"`
-	Summary Summary  `json:"summary"`
+	// Against is where the other configuration comes from, and Summary has its numbers.
+	Against string  `json:"against"`
+	Summary Summary `json:"summary"`
 	// Differences are in order of time.
 	Differences []Difference `json:"differences"`
 }
@@ -61,7 +58,7 @@ func (c *Comparison) Count(what Differs) (n int) {
 // Compare returns the differences after a change of the configuration. The counterpart of a remediation is
 // a remediation of the same node in an overlapping episode, of any NodeHealthCheck.
 func Compare(against string, before, after *Result) *Comparison {
-	c := &Comparison{Against: against, Checks: before.Checks, Budgets: before.Budgets, Summary: before.Summary, Differences: []Difference{}}
+	c := &Comparison{Against: against, Summary: before.Summary, Differences: []Difference{}}
 	episodes := map[string][]*Episode{}
 	for _, episode := range after.Episodes {
 		episodes[episode.Node] = append(episodes[episode.Node], episode)

@@ -1,9 +1,8 @@
 // Copyright The nhc-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package simulation records how Nodes change, and shows what NodeHealthChecks would do, in simulated time. It runs
-// the deciding packages of the controller on a model of nodes, remediation objects and leases. It is pure: it knows
-// no client and no clock.
+// Package simulation shows what NodeHealthChecks would do, in simulated time. It runs the deciding packages of the
+// controller on a model of nodes, remediation objects and leases. It is pure: it knows no client and no clock.
 //
 // The model is simpler than a cluster. Templates exist, each write succeeds and is seen at once, and
 // a remediation object is gone as soon as it is deleted.
@@ -29,8 +28,8 @@ type Input struct {
 	Checks  []*v1alpha1.NodeHealthCheck
 	Budgets []*v1alpha1.RemediationBudget
 	Nodes   []*corev1.Node
-	// Recorded are entries of a recording, in order of time. They say how Nodes change by themselves.
-	Recorded []Entry
+	// Recorded are the changes of a recording, in order of time. They say how Nodes change by themselves.
+	Recorded []Version
 	// Start is when the simulation begins, and Duration how long it takes at most.
 	Start    time.Time
 	Duration time.Duration
@@ -70,7 +69,6 @@ const (
 	StillRunning What = "remediation runs"
 	Created      What = "is created"
 	Deleted      What = "is deleted"
-	NotRecorded  What = "nothing is recorded"
 )
 
 // Line is one event, of nodes or of a NodeHealthCheck.
@@ -105,6 +103,8 @@ type Result struct {
 	Summary  Summary `json:"summary"`
 	// Episodes are in the order in which they begin.
 	Episodes []*Episode `json:"episodes,omitempty"`
+	// Comparison has the differences from another configuration, nil if there was nothing to compare with.
+	Comparison *Comparison `json:"comparison,omitempty"`
 	// Notes say what the simulation leaves out.
 	Notes []string `json:"notes,omitempty"`
 	// Missing is not empty if a part of the cluster could not be read.

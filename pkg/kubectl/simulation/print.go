@@ -6,8 +6,6 @@ package simulation
 import (
 	"cmp"
 	"fmt"
-	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -16,15 +14,31 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
 )
 
-// Print prints what has happened in simulated time, and then the numbers.
-func (r *Result) Print(printer *view.Printer) {
+// Print prints what has happened, or the differences from another configuration, and then the numbers. Times
+// are those after the start; those of a recording are in a location, with the day if it is not that of the
+// start.
+func (r *Result) Print(printer *view.Printer, recorded *time.Location) {
 	sections := view.Sections{Printer: printer}
-	if len(r.Timeline) == 0 {
-		sections.Begin()
+	when := func(after metav1.Duration) string { return after.Duration.String() }
+	if recorded != nil {
+		start := r.Start.In(recorded)
+		when = func(after metav1.Duration) string {
+			return view.Clock(&metav1.Time{Time: start.Add(after.Duration)}, start)
+		}
+	}
+	sections.Begin()
+	switch {
+	case r.Comparison != nil:
+		for _, line := range compared(r.Comparison) {
+			printer.Line(2, view.Text(line))
+		}
+		sections.Table("Differences from "+r.Comparison.Against, differencesTable(r.Comparison, when))
+	case len(r.Timeline) > 0:
+		printer.Table(timelineTable(r, when))
+	case recorded != nil:
+		printer.Line(0, view.Text("Nothing happens: no node is unhealthy for these NodeHealthChecks."))
+	default:
 		printer.Line(0, view.Text("Nothing happens: no node is unhealthy, and none fails. Have some fail with --fail."))
-	} else {
-		sections.Begin()
-		printer.Table(timelineTable(r, func(after metav1.Duration) string { return after.Duration.String() }))
 	}
 	sections.Begin()
 	for _, line := range simulated(r) {
@@ -117,78 +131,24 @@ func named(kind string, names []string) string {
 	return kind + "s " + strings.Join(names, ", ")
 }
 
-// Print prints what a recording comes to: the differences from another configuration, or without one
-// the unhealthy nodes, then the numbers. Wide also has all that happens. Times are in this location,
-// with the day if it is not that of the start.
-func (r *Replay) Print(printer *view.Printer, wide bool, location *time.Location) {
-	sections := view.Sections{Printer: printer}
-	start := r.Start.In(location)
-	when := func(after metav1.Duration) string {
-		return view.Clock(&metav1.Time{Time: start.Add(after.Duration)}, start)
-	}
-	if comparison := r.Comparison; comparison != nil {
-		sections.Begin()
-		for _, line := range compared(comparison, r.Summary.Remediations) {
-			printer.Line(2, view.Text(line))
-		}
-		sections.Table("Differences from "+comparison.Against, differencesTable(comparison, when))
-	} else {
-		sections.Table("Unhealthy nodes", episodesTable(r.Result, when))
-	}
-	if wide {
-		sections.Table("What happens", timelineTable(r.Result, when))
-	}
-	if r.Comparison != nil || len(r.Episodes) > 0 {
-		sections.Table("Numbers", numbersTable(r))
-	}
-	sections.Begin()
-	for _, line := range replayed(r, location) {
-		printer.Line(2, view.Text(line))
-	}
-	notes(&sections, r.Result)
-}
-
 // compared says in sentences how many remediations differ.
-func compared(comparison *Comparison, remediations int) (lines []string) {
-	before := comparison.Summary.Remediations
-	switch {
-	case len(comparison.Differences) > 0:
-	case before == 0:
-		return []string{"No difference: no remediation would have started, as with " + comparison.Against + "."}
-	case before == 1:
-		return []string{"No difference: the remediation would have started at the same time."}
-	case before == 2:
-		return []string{"No difference: both remediations would have started at the same times."}
-	default:
-		return []string{fmt.Sprintf("No difference: all %d remediations would have started at the same times.", remediations)}
+func compared(comparison *Comparison) (lines []string) {
+	if len(comparison.Differences) == 0 {
+		return []string{fmt.Sprintf("No difference: %s with either.", view.Counted(comparison.Summary.Remediations, "remediation"))}
 	}
-	for _, what := range []Differs{NotStarted, Later, Earlier, OtherSteps} {
+	for _, what := range []Differs{NotStarted, Later, Earlier, OtherSteps, Additional} {
 		if n := comparison.Count(what); n > 0 {
-			lines = append(lines, fmt.Sprintf("%d of %s %s%s.", n, view.Counted(before, "remediation"), what, atMost(comparison, what, n)))
+			counted := view.Counted(n, "remediation")
+			if what != Additional {
+				counted = fmt.Sprintf("%d of %s", n, view.Counted(comparison.Summary.Remediations, "remediation"))
+			}
+			lines = append(lines, fmt.Sprintf("%s %s.", counted, what))
 		}
 	}
-	if n := comparison.Count(Additional); n > 0 {
-		lines = append(lines, view.Counted(n, "remediation")+" "+string(Additional)+".")
+	if comparison.Count(NotStarted)+comparison.Count(Later) > 0 {
+		lines = append(lines, "Nodes recover as they were recorded, also those that a remediation has repaired.")
 	}
 	return lines
-}
-
-// atMost names the node for which a difference in time is the largest, if it is one in time.
-func atMost(comparison *Comparison, what Differs, n int) string {
-	var largest *Difference
-	for i := range comparison.Differences {
-		difference := &comparison.Differences[i]
-		if difference.What == what && difference.By != nil && (largest == nil || difference.By.Duration > largest.By.Duration) {
-			largest = difference
-		}
-	}
-	switch {
-	case largest == nil:
-		return ""
-	case n == 1:
-		return fmt.Sprintf(" by %s (%s)", short(largest.By.Duration), largest.Node)
-	}
-	return fmt.Sprintf(" by up to %s (%s)", short(largest.By.Duration), largest.Node)
 }
 
 // short prints a time without fractions of a second.
@@ -214,75 +174,4 @@ func differencesTable(comparison *Comparison, when func(metav1.Duration) string)
 		table.Add(view.Text(when(difference.After)), view.Text(difference.Node), what, view.Text(cmp.Or(difference.Why, view.Unknown)))
 	}
 	return table
-}
-
-// episodesTable has the NodeHealthChecks only if there are several.
-func episodesTable(result *Result, when func(metav1.Duration) string) view.Table {
-	several := len(result.Checks) > 1
-	table := view.Table{Header: []string{"UNHEALTHY", "FOR", "NODE", "REMEDIATION", "WAITED FOR"}}
-	if several {
-		table.Header = slices.Insert(table.Header, 2, "CHECK")
-	}
-	for _, episode := range result.Episodes {
-		began, lasted := view.Cell{Text: "none", Style: view.Warning}, view.Unknown
-		switch {
-		case episode.Began == nil:
-		case *episode.Began == episode.Detected:
-			began = view.Text("at once")
-		default:
-			began = view.Text("after " + short(episode.Began.Duration-episode.Detected.Duration))
-		}
-		if episode.Ended != nil {
-			lasted = short(episode.Ended.Duration - episode.Detected.Duration)
-		}
-		row := []view.Cell{view.Text(when(episode.Detected)), view.Text(lasted)}
-		if several {
-			row = append(row, view.Text(episode.Check))
-		}
-		table.Add(append(row, view.Text(episode.Node), began, view.Text(cmp.Or(episode.Waits, view.Unknown)))...)
-	}
-	return table
-}
-
-// numbersTable has a row for each configuration.
-func numbersTable(replay *Replay) view.Table {
-	table := view.Table{Header: []string{"CONFIGURATION", "UNHEALTHY", "REMEDIATIONS", "AT A TIME", "TIMED OUT", "LONGEST WAIT"}}
-	add := func(configuration string, summary *Summary) {
-		wait := view.Unknown
-		if longest := summary.LongestWait; longest != nil {
-			wait = fmt.Sprintf("%s (%s)", short(longest.For.Duration), longest.Node)
-		}
-		row := []view.Cell{view.Text(configuration)}
-		for _, n := range []int{summary.Unhealthy, summary.Remediations, summary.MostAtATime, summary.TimedOut} {
-			row = append(row, view.Text(strconv.Itoa(n)))
-		}
-		table.Add(append(row, view.Text(wait))...)
-	}
-	if replay.Comparison != nil {
-		add(replay.Comparison.Against, &replay.Comparison.Summary)
-	}
-	add(replay.Configuration, &replay.Summary)
-	return table
-}
-
-// replayed says what was replayed, and what is left at its end.
-func replayed(replay *Replay, location *time.Location) []string {
-	recorded := &replay.Recorded
-	what := fmt.Sprintf("Replayed %s: %s, %s, from %s for %s, with %s", recorded.File, view.Counted(recorded.Nodes, "node"), view.Counted(recorded.Changes, "change"),
-		replay.Start.In(location).Format(time.RFC3339), short(replay.Duration.Duration), named("NodeHealthCheck", replay.Checks))
-	if len(replay.Budgets) > 0 {
-		what += " and " + named("RemediationBudget", replay.Budgets)
-	}
-	lines := []string{what + "."}
-	if len(replay.Episodes) == 0 {
-		lines = append(lines, "No node is unhealthy for these NodeHealthChecks.")
-	}
-	lines = append(lines, left(&replay.Summary)...)
-	if recorded.Gaps > 0 {
-		lines = append(lines, fmt.Sprintf("The recording is partial: nothing was recorded in %s.", view.Counted(recorded.Gaps, "interval")))
-	}
-	if comparison := replay.Comparison; comparison != nil && comparison.Count(NotStarted)+comparison.Count(Later) > 0 {
-		lines = append(lines, "Nodes recover as they were recorded, also those that were repaired by a remediation that would have started later, or not.")
-	}
-	return lines
 }

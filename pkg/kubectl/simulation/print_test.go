@@ -49,8 +49,45 @@ func TestPrint(t *testing.T) {
 		Notes:   []string{"RemediationBudget machines counts Machines, which are not simulated: it limits nothing here."},
 		Missing: []view.Missing{{Resource: "remediationbudgets", Reason: "You may not list remediationbudgets: ask for the ClusterRole nhc-view."}},
 	}
-	compare(t, "simulation", func(p *view.Printer) { result.Print(p) })
+	compare(t, "simulation", func(p *view.Printer) { result.Print(p, nil) })
 	compare(t, "simulation-nothing", func(p *view.Printer) {
-		(&Result{Start: metav1.NewTime(now), Duration: after(time.Hour), Checks: []string{"workers"}, Nodes: 1}).Print(p)
+		(&Result{Start: metav1.NewTime(now), Duration: after(time.Hour), Checks: []string{"workers"}, Nodes: 1}).Print(p, nil)
 	})
+}
+
+func TestPrintRecorded(t *testing.T) {
+	t.Parallel()
+	after := func(d time.Duration) metav1.Duration { return metav1.Duration{Duration: d} }
+	const long = "ip-10-0-131-17.eu-central-1.compute.internal"
+	waits := "BudgetExhausted: zones eu-central-1a: 2 of at most 1 nodes are not healthy. \x1b[2JA zone that fails as a whole is not repaired node by node."
+	result := &Result{
+		Start: metav1.NewTime(now), Duration: after(26 * time.Hour), Checks: []string{"workers"}, Nodes: 99,
+		Timeline: []Line{
+			{After: after(time.Minute), Nodes: []string{long, "node-7"}, What: Fails, Why: "Ready=Unknown"},
+			{After: after(6*time.Minute + 1234*time.Millisecond), Check: "workers", Nodes: []string{long}, What: Waits, Why: waits},
+			{After: after(25 * time.Hour), Nodes: []string{"node-7"}, What: Deleted},
+		},
+		Notes: []string{"The last event of the recording is cut off, and was left out."},
+	}
+	show := func(result Result) func(*view.Printer) {
+		return func(p *view.Printer) { result.Print(p, time.UTC) }
+	}
+	compare(t, "recorded", show(*result))
+	different := *result
+	different.Comparison = &Comparison{
+		Against: "old.yaml", Summary: Summary{Unhealthy: 41, Remediated: 41, Remediations: 41, MostAtATime: 20},
+		Differences: []Difference{
+			{After: after(6 * time.Minute), Node: long, What: NotStarted, Why: waits},
+			{After: after(6 * time.Minute), Node: "node-7", What: Later, By: new(after(12 * time.Minute)), Why: "GateClosed: 3 of 9 nodes are healthy, at least 5 have to be"},
+			{After: after(7 * time.Minute), Node: "node-9", What: Later, By: new(after(time.Minute)), Why: "unhealthy 1m0s later"},
+			{After: after(8 * time.Minute), Node: "node-10", What: Earlier, By: new(after(90 * time.Second))},
+			{After: after(9 * time.Minute), Node: "node-11", What: OtherSteps, Why: "2 instead of 1"},
+			{After: after(25 * time.Hour), Node: "node-8", What: Additional, Why: "by NodeHealthCheck infra"},
+		},
+	}
+	compare(t, "recorded-different", show(different))
+	same := *result
+	same.Comparison = &Comparison{Against: "old.yaml", Summary: Summary{Remediations: 1}}
+	compare(t, "recorded-same", show(same))
+	compare(t, "recorded-nothing", show(Result{Start: metav1.NewTime(now), Duration: after(time.Minute), Checks: []string{"workers"}}))
 }

@@ -4,96 +4,137 @@
 package simulation
 
 import (
-	"maps"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
 
-// Entry is what changed at an instant. An entry that names no node and has no gap says that nothing
-// changed until then.
-type Entry struct {
+// Recording is how Nodes have changed.
+type Recording struct {
+	Start, End time.Time
+	// Nodes are those that existed at the start.
+	Nodes []*corev1.Node
+	// Changes are in order of time.
+	Changes []Version
+	// Truncated means that the last event is cut off, and was left out.
+	Truncated bool
+
+	// last are the Nodes after the last event.
+	last    map[string]*corev1.Node
+	started bool
+}
+
+// Version is a Node from an instant on. The Node is nil if it is gone.
+type Version struct {
 	At   time.Time
-	Node string
-	// Deleted means that the Node is gone.
-	Deleted bool
-	// Gap is the beginning of a time that was not recorded and ends at this instant, zero if there is
-	// none.
-	Gap time.Time
-	// UID is empty, and Created zero, if they have not changed. Another UID means another Node of the
-	// same name, without the state of the old one.
-	UID     types.UID
-	Created time.Time
-	// Labels and Annotations are nil if they have not changed.
-	Labels, Annotations map[string]string
-	// Conditions are those that have changed.
-	Conditions []Condition
+	Name string
+	Node *corev1.Node
 }
 
-// Condition is a condition of a Node. Without a status, the Node does not have it any more.
-type Condition struct {
-	Type   corev1.NodeConditionType
-	Status corev1.ConditionStatus
-	Since  time.Time
-}
+const wanted = `Give what "kubectl get nodes --watch --output-watch-events -o json" has printed`
 
-// Apply returns the Node after an entry about it, nil if it is gone. The Node before, nil if there was
-// none, is not changed.
-func Apply(before *corev1.Node, entry *Entry) *corev1.Node {
-	if entry.Deleted {
-		return nil
-	}
-	node := &corev1.Node{}
-	if before != nil && (entry.UID == "" || entry.UID == before.UID) {
-		*node = *before
-	}
-	node.Name = entry.Node
-	if entry.UID != "" {
-		node.UID = entry.UID
-	}
-	if !entry.Created.IsZero() {
-		node.CreationTimestamp = metav1.NewTime(entry.Created)
-	}
-	if entry.Labels != nil {
-		node.Labels = entry.Labels
-	}
-	if entry.Annotations != nil {
-		node.Annotations = entry.Annotations
-	}
-	if len(entry.Conditions) > 0 {
-		node.Status.Conditions = applied(node.Status.Conditions, entry.Conditions)
-	}
-	return node
-}
-
-// applied returns conditions after some of them have changed.
-func applied(before []corev1.NodeCondition, changes []Condition) []corev1.NodeCondition {
-	after := slices.Clone(before)
-	for _, change := range changes {
-		i := slices.IndexFunc(after, func(known corev1.NodeCondition) bool { return known.Type == change.Type })
-		fresh := corev1.NodeCondition{Type: change.Type, Status: change.Status, LastTransitionTime: metav1.NewTime(change.Since)}
+// ReadRecording reads the events that kubectl get nodes --watch --output-watch-events -o json has printed.
+// They do not say when they happened: that is taken to be the latest time that a Node has named so far. The
+// Nodes that are added before any other event are those that existed at the start. An error completes the
+// sentence "FILE ...".
+func ReadRecording(file io.Reader) (*Recording, error) {
+	r := &Recording{last: map[string]*corev1.Node{}}
+	decoder := json.NewDecoder(file)
+	for number := 1; ; number++ {
+		var event json.RawMessage
+		err := decoder.Decode(&event)
+		syntax, malformed := errors.AsType[*json.SyntaxError](err)
 		switch {
-		case i < 0 && change.Status != "":
-			after = append(after, fresh)
-		case i >= 0 && change.Status != "":
-			after[i] = fresh
-		case i >= 0:
-			after = slices.Delete(after, i, i+1)
+		case errors.Is(err, io.EOF) && number == 1:
+			return nil, errors.New("is empty. " + wanted)
+		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+			r.Truncated = !errors.Is(err, io.EOF)
+			return r.finish()
+		case malformed:
+			return nil, fmt.Errorf("is no JSON at byte %d. %s", syntax.Offset, wanted)
+		case err != nil:
+			return nil, fmt.Errorf("cannot be read: %w", err)
+		}
+		if other := r.event(event); other != "" {
+			return nil, fmt.Errorf("has %s instead of the event of a Node (value %d). %s", other, number, wanted)
 		}
 	}
-	return after
 }
 
-// reduced returns the parts of a Node that a recording keeps.
+// event takes an event of a watch. It names a value that is something else.
+func (r *Recording) event(raw json.RawMessage) (other string) {
+	var event struct {
+		Kind   string          `json:"kind"`
+		Type   watch.EventType `json:"type"`
+		Object json.RawMessage `json:"object"`
+	}
+	if json.Unmarshal(raw, &event) != nil || event.Kind != "" || len(event.Object) == 0 {
+		return cmp.Or(event.Kind, "something else")
+	}
+	if event.Type == watch.Bookmark || event.Type == watch.Error {
+		return ""
+	}
+	var node corev1.Node
+	if err := json.Unmarshal(event.Object, &node); err != nil || node.Kind != "Node" || node.Name == "" || node.CreationTimestamp.IsZero() {
+		return "an event of " + cmp.Or(node.Kind, "something else")
+	}
+	r.node(event.Type, &node)
+	return ""
+}
+
+func (r *Recording) node(what watch.EventType, node *corev1.Node) {
+	before, after := r.last[node.Name], reduced(node)
+	if what != watch.Added || before != nil {
+		r.start()
+	}
+	if latest := latestOf(node); latest.After(r.End) {
+		r.End = latest
+	}
+	if what == watch.Deleted {
+		after = nil
+		delete(r.last, node.Name)
+	} else {
+		r.last[node.Name] = after
+	}
+	switch {
+	case !r.started && after != nil:
+		r.Nodes = append(r.Nodes, after)
+	case !apiequality.Semantic.DeepEqual(before, after):
+		r.Changes = append(r.Changes, Version{At: r.End, Name: node.Name, Node: after})
+	}
+}
+
+// start ends the list of the Nodes that exist.
+func (r *Recording) start() {
+	if !r.started && len(r.Nodes) > 0 {
+		r.Start, r.started = r.End, true
+	}
+}
+
+func (r *Recording) finish() (*Recording, error) {
+	if len(r.Nodes) == 0 {
+		return nil, errors.New("has no nodes. " + wanted)
+	}
+	r.start()
+	return r, nil
+}
+
+// reduced returns the parts of a Node that decisions read.
 func reduced(node *corev1.Node) *corev1.Node {
 	kept := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name, UID: node.UID, CreationTimestamp: node.CreationTimestamp, Labels: node.Labels}}
-	if value, set := node.Annotations[v1alpha1.AnnotationManuallyConfirmedHealthy]; set { // Decisions read no other.
+	if value, set := node.Annotations[v1alpha1.AnnotationManuallyConfirmedHealthy]; set {
 		kept.Annotations = map[string]string{v1alpha1.AnnotationManuallyConfirmedHealthy: value}
 	}
 	for i := range node.Status.Conditions {
@@ -103,52 +144,60 @@ func reduced(node *corev1.Node) *corev1.Node {
 	return kept
 }
 
-// difference returns the entry for the change from one reduced Node to the next, and whether there is a
-// change. before is nil for a new Node.
-func difference(before, after *corev1.Node) (entry Entry, differs bool) {
-	entry = Entry{Node: after.Name}
-	if before == nil || before.UID != after.UID {
-		entry.UID, entry.Created, differs = after.UID, after.CreationTimestamp.Time, true
-		before = &corev1.Node{}
+// latestOf returns the latest time that a Node names.
+func latestOf(node *corev1.Node) time.Time {
+	latest := node.CreationTimestamp.Time
+	for i := range node.Status.Conditions {
+		for _, at := range []metav1.Time{node.Status.Conditions[i].LastTransitionTime, node.Status.Conditions[i].LastHeartbeatTime} {
+			if at.After(latest) {
+				latest = at.Time
+			}
+		}
 	}
-	if !maps.Equal(before.Labels, after.Labels) {
-		entry.Labels = orEmpty(after.Labels)
-	}
-	if !maps.Equal(before.Annotations, after.Annotations) {
-		entry.Annotations = orEmpty(after.Annotations)
-	}
-	entry.Conditions = changedConditions(before.Status.Conditions, after.Status.Conditions)
-	return entry, differs || entry.Labels != nil || entry.Annotations != nil || len(entry.Conditions) > 0
+	return latest
 }
 
-// orEmpty returns a map that is not nil.
-func orEmpty(values map[string]string) map[string]string {
-	if values == nil {
-		return map[string]string{}
+// play changes the Nodes as they were recorded until now.
+func (w *world) play(now time.Time) {
+	for ; len(w.recorded) > 0 && !w.recorded[0].At.After(now); w.recorded = w.recorded[1:] {
+		w.change(&w.recorded[0])
 	}
-	return values
 }
 
-// changedConditions returns the conditions that have changed, by type.
-func changedConditions(before, after []corev1.NodeCondition) (changes []Condition) {
-	find := func(conditions []corev1.NodeCondition, kind corev1.NodeConditionType) *corev1.NodeCondition {
-		i := slices.IndexFunc(conditions, func(condition corev1.NodeCondition) bool { return condition.Type == kind })
-		if i < 0 {
-			return nil
-		}
-		return &conditions[i]
+// change changes a Node as it was recorded, and writes down the effect.
+func (w *world) change(version *Version) {
+	before, after := w.nodes[version.Name], version.Node
+	w.set(version.Name, after)
+	line := func(what What, why string) {
+		w.journal.add(Line{Nodes: []string{version.Name}, What: what, Why: why}, version.At)
 	}
-	for i := range after {
-		fresh := &after[i]
-		if known := find(before, fresh.Type); known == nil || known.Status != fresh.Status || !known.LastTransitionTime.Equal(&fresh.LastTransitionTime) {
-			changes = append(changes, Condition{Type: fresh.Type, Status: fresh.Status, Since: fresh.LastTransitionTime.Time})
+	switch {
+	case after == nil && before != nil:
+		line(Deleted, "")
+	case after != nil && (before == nil || before.UID != after.UID):
+		line(Created, "")
+	}
+	was, is := w.harm(before), w.harm(after)
+	switch {
+	case is != "" && is != was:
+		line(Fails, is)
+	case after != nil && was != "" && is == "":
+		line(Recovers, "as recorded")
+	}
+}
+
+// harm names the conditions by which a node is not healthy. It is empty for a healthy one, and for one
+// that does not exist.
+func (w *world) harm(node *corev1.Node) string {
+	if node == nil {
+		return ""
+	}
+	var harmful []string
+	for _, condition := range node.Status.Conditions {
+		if w.matches(condition) || condition.Type == corev1.NodeReady && condition.Status != corev1.ConditionTrue {
+			harmful = append(harmful, fmt.Sprintf("%s=%s", condition.Type, condition.Status))
 		}
 	}
-	for i := range before {
-		if find(after, before[i].Type) == nil {
-			changes = append(changes, Condition{Type: before[i].Type})
-		}
-	}
-	slices.SortStableFunc(changes, func(a, b Condition) int { return strings.Compare(string(a.Type), string(b.Type)) })
-	return changes
+	slices.Sort(harmful)
+	return strings.Join(harmful, ", ")
 }

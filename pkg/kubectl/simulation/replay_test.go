@@ -4,46 +4,93 @@
 package simulation
 
 import (
-	"bytes"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/watch"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
 
-// recorded returns the recording that a function makes. At first, these nodes are ready.
-func recorded(t *testing.T, write func(w *Writer), ready ...string) *Recording {
+// printed returns an event as kubectl prints it.
+func printed(t *testing.T, what watch.EventType, node *corev1.Node) string {
 	t.Helper()
-	var file bytes.Buffer
-	w := NewWriter(&file, epoch)
-	for _, name := range ready {
-		w.Node(node(name, nil), epoch)
+	node = node.DeepCopy()
+	node.APIVersion, node.Kind, node.CreationTimestamp = "v1", "Node", metav1.NewTime(epoch.Add(-time.Hour))
+	text, err := json.MarshalIndent(map[string]any{"type": what, "object": node}, "", "    ")
+	require.NoError(t, err)
+	return string(text) + "\n"
+}
+
+// changes are events after the first ones.
+type changes func(t *testing.T) string
+
+// becomes is an event in which a node has another condition Ready.
+func becomes(name string, status corev1.ConditionStatus, after time.Duration) changes {
+	return func(t *testing.T) string {
+		t.Helper()
+		changed := node(name, nil)
+		changed.Status.Conditions[0].Status, changed.Status.Conditions[0].LastTransitionTime = status, metav1.NewTime(epoch.Add(after))
+		return printed(t, watch.Modified, changed)
 	}
-	write(w)
-	require.NoError(t, w.Err())
-	from, err := Read(&file)
+}
+
+// alive is an event in which a node has only sent a heartbeat.
+func alive(name string, after time.Duration) changes {
+	return func(t *testing.T) string {
+		t.Helper()
+		return printed(t, watch.Modified, heartbeat(node(name, nil), after))
+	}
+}
+
+// heartbeat returns a node that has sent a heartbeat.
+func heartbeat(node *corev1.Node, after time.Duration) *corev1.Node {
+	node.Status.Conditions[0].LastHeartbeatTime = metav1.NewTime(epoch.Add(after))
+	return node
+}
+
+func happens(what watch.EventType, node *corev1.Node) changes {
+	return func(t *testing.T) string {
+		t.Helper()
+		return printed(t, what, node)
+	}
+}
+
+// streamOf returns what kubectl prints about these nodes, and then about their changes.
+func streamOf(t *testing.T, ready []*corev1.Node, events ...changes) string {
+	t.Helper()
+	var stream strings.Builder
+	for _, node := range ready {
+		stream.WriteString(printed(t, watch.Added, heartbeat(node.DeepCopy(), 0)))
+	}
+	for _, change := range events {
+		stream.WriteString(change(t))
+	}
+	return stream.String()
+}
+
+func recorded(t *testing.T, ready []*corev1.Node, events ...changes) *Recording {
+	t.Helper()
+	from, err := ReadRecording(strings.NewReader(streamOf(t, ready, events...)))
 	require.NoError(t, err)
 	return from
 }
 
-// becomes has a node recorded with another condition Ready.
-func becomes(w *Writer, name string, status corev1.ConditionStatus, after time.Duration) {
-	changed := node(name, nil)
-	changed.Status.Conditions[0].Status, changed.Status.Conditions[0].LastTransitionTime = status, metav1.NewTime(epoch.Add(after))
-	w.Node(changed, epoch.Add(after))
-}
-
 // replayOf returns the input that plays a recording with one NodeHealthCheck.
 func replayOf(from *Recording, changes ...func(*v1alpha1.NodeHealthCheck)) *Input {
-	in := NewReplay(from)
-	in.Checks = []*v1alpha1.NodeHealthCheck{newNHC("workers", changes...)}
-	return in
+	return &Input{
+		Checks: []*v1alpha1.NodeHealthCheck{newNHC("workers", changes...)}, Nodes: from.Nodes,
+		Recorded: from.Changes, Start: from.Start, Duration: from.End.Sub(from.Start),
+	}
 }
 
 func maxUnhealthy(n int32) func(*v1alpha1.NodeHealthCheck) {
@@ -57,16 +104,21 @@ func unhealthyAfter(d time.Duration) func(*v1alpha1.NodeHealthCheck) {
 // TestReplay: nodes change as recorded, and decisions follow.
 func TestReplay(t *testing.T) {
 	t.Parallel()
-	from := recorded(t, func(w *Writer) {
-		becomes(w, "a", corev1.ConditionUnknown, 10*time.Minute)
-		becomes(w, "b", corev1.ConditionUnknown, 11*time.Minute)
-		becomes(w, "a", corev1.ConditionTrue, 14*time.Minute)
-		w.Gap(epoch.Add(15*time.Minute), epoch.Add(20*time.Minute))
-		w.Delete("b", epoch.Add(20*time.Minute))
-		w.Node(node("d", nil), epoch.Add(21*time.Minute))
-		becomes(w, "d", corev1.ConditionUnknown, 22*time.Minute)
-		w.Mark(epoch.Add(25 * time.Minute))
-	}, "a", "b", "c")
+	d := heartbeat(node("d", nil), 21*time.Minute)
+	from := recorded(t, nodes("a", "b", "c"),
+		becomes("a", corev1.ConditionUnknown, 10*time.Minute),
+		becomes("b", corev1.ConditionUnknown, 11*time.Minute),
+		becomes("a", corev1.ConditionTrue, 14*time.Minute),
+		alive("c", 20*time.Minute),
+		happens(watch.Deleted, node("b", nil)),
+		happens(watch.Bookmark, &corev1.Node{}),
+		happens(watch.Added, d), happens(watch.Added, d), // The second one is of another kubectl.
+		becomes("d", corev1.ConditionUnknown, 22*time.Minute),
+		alive("c", 25*time.Minute),
+	)
+	require.WithinDuration(t, epoch, from.Start, 0)
+	require.Len(t, from.Nodes, 3)
+	require.Len(t, from.Changes, 6)
 	in := replayOf(from)
 	result := Run(in)
 	require.Equal(t, []string{
@@ -77,10 +129,9 @@ func TestReplay(t *testing.T) {
 		"12m0s b is unhealthy: Ready=Unknown for 1m0s",
 		"12m0s b remediation begins: RebootRemediationTemplate remediators/default",
 		"14m0s a recovers: as recorded",
-		"14m0.2s a remediation ends: healthy; after 3m0s",
-		"20m0s nothing is recorded: for 5m0s until now: changes may be missing, or late",
+		"14m0s a remediation ends: healthy; after 3m0s",
 		"20m0s b is deleted",
-		"20m0.2s b remediation ends: the node is gone; after 8m0s",
+		"20m0s b remediation ends: the node is gone; after 8m0s",
 		"21m0s d is created",
 		"22m0s d fails: Ready=Unknown",
 		"23m0s d is unhealthy: Ready=Unknown for 1m0s",
@@ -91,63 +142,98 @@ func TestReplay(t *testing.T) {
 	require.Equal(t, []string{"d"}, result.Summary.StillRemediated)
 	after := func(d time.Duration) *metav1.Duration { return &metav1.Duration{Duration: d} }
 	require.Equal(t, []*Episode{
-		{Node: "a", Check: "workers", Detected: *after(11 * time.Minute), Began: after(11 * time.Minute), Ended: after(14*time.Minute + reaction), Steps: 1},
-		{Node: "b", Check: "workers", Detected: *after(12 * time.Minute), Began: after(12 * time.Minute), Ended: after(20*time.Minute + reaction), Steps: 1},
+		{Node: "a", Check: "workers", Detected: *after(11 * time.Minute), Began: after(11 * time.Minute), Ended: after(14 * time.Minute), Steps: 1},
+		{Node: "b", Check: "workers", Detected: *after(12 * time.Minute), Began: after(12 * time.Minute), Ended: after(20 * time.Minute), Steps: 1},
 		{Node: "d", Check: "workers", Detected: *after(23 * time.Minute), Began: after(23 * time.Minute), Steps: 1},
 	}, result.Episodes)
-	require.Equal(t, Recorded{File: "storm", Nodes: 4, Changes: 6, Gaps: 1}, NewRecorded("storm", from))
 	require.Equal(t, result, Run(in), "a recording can be played again")
 }
 
-// TestReplayTogether: nodes that recover within a moment do so together, also at the very end.
+// TestReplayTogether: nodes that recover in the same second do so together.
 func TestReplayTogether(t *testing.T) {
 	t.Parallel()
-	from := recorded(t, func(w *Writer) {
-		becomes(w, "a", corev1.ConditionUnknown, 10*time.Minute)
-		becomes(w, "b", corev1.ConditionUnknown, 10*time.Minute)
-		becomes(w, "a", corev1.ConditionTrue, 20*time.Minute)
-		becomes(w, "b", corev1.ConditionTrue, 20*time.Minute+reaction/2)
-	}, "a", "b", "c", "d")
+	from := recorded(t, nodes("a", "b", "c", "d"),
+		becomes("a", corev1.ConditionUnknown, 10*time.Minute),
+		becomes("b", corev1.ConditionUnknown, 10*time.Minute),
+		becomes("a", corev1.ConditionTrue, 20*time.Minute),
+		becomes("b", corev1.ConditionTrue, 20*time.Minute),
+	)
 	require.Equal(t, []string{
 		"10m0s a b fails: Ready=Unknown",
 		"11m0s a b is unhealthy: Ready=Unknown for 1m0s",
 		"11m0s a b waits: GateClosed: 2 of 4 nodes are healthy, at least 3 have to be",
-		"20m0s a recovers: as recorded",
-		"20m0.1s b recovers: as recorded",
+		"20m0s a b recovers: as recorded",
 	}, told(Run(replayOf(from, maxUnhealthy(1)))))
 }
 
-// TestReplayStart: nodes that are unhealthy when the recording begins are remediated
-// then.
+// TestReplayStart: nodes that are unhealthy when the recording begins are remediated then. Of a Node, only what
+// decisions read is kept.
 func TestReplayStart(t *testing.T) {
 	t.Parallel()
-	from := recorded(t, func(w *Writer) {
-		failed := node("a", nil)
-		failed.Status.Conditions[0].Status = corev1.ConditionUnknown
-		w.Node(failed, epoch)
-		w.Node(node("b", nil), epoch)
-		w.Mark(epoch.Add(time.Minute))
-	})
+	failed := node("a", map[string]string{zone: "1"})
+	failed.Status.Conditions[0].Status = corev1.ConditionUnknown
+	failed.Annotations = map[string]string{v1alpha1.AnnotationManuallyConfirmedHealthy: "", "other": "x"}
+	failed.Status.Images = []corev1.ContainerImage{{Names: []string{"an image"}}}
+	from := recorded(t, append(nodes("b"), failed), alive("b", time.Minute))
+	require.Empty(t, from.Changes)
+	kept := from.Nodes[1]
+	require.Equal(t, failed.Labels, kept.Labels)
+	require.Equal(t, map[string]string{v1alpha1.AnnotationManuallyConfirmedHealthy: ""}, kept.Annotations)
+	require.Empty(t, kept.Status.Images)
+	delete(kept.Annotations, v1alpha1.AnnotationManuallyConfirmedHealthy)
 	require.Equal(t, []string{
 		"0s a is unhealthy: Ready=Unknown for 1h0m0s",
 		"0s a remediation begins: RebootRemediationTemplate remediators/default",
 	}, told(Run(replayOf(from))))
 }
 
+// TestReadRecording: what is cut off is left out. What kubectl has not printed like this is an error.
+func TestReadRecording(t *testing.T) {
+	t.Parallel()
+	stream := streamOf(t, nodes("a"), becomes("a", corev1.ConditionUnknown, time.Minute))
+	from, err := ReadRecording(strings.NewReader(stream + `{"type": "MODI`))
+	require.NoError(t, err)
+	require.True(t, from.Truncated)
+	require.Len(t, from.Changes, 1)
+	from, err = ReadRecording(strings.NewReader(stream))
+	require.NoError(t, err)
+	require.False(t, from.Truncated)
+	for name, tc := range map[string]struct{ stream, want string }{
+		"nothing":           {" \n", "is empty. Give what \"kubectl get nodes --watch --output-watch-events -o json\" has printed"},
+		"no nodes":          {streamOf(t, nil, happens(watch.Deleted, node("a", nil))), "has no nodes. Give"},
+		"cut off at once":   {`{"type":"AD`, "has no nodes. Give"},
+		"a table":           {"NAME   STATUS", "is no JSON at byte 1. Give"},
+		"cut off and again": {stream[:len(stream)-20] + stream, "is no JSON at byte "},
+		"a list":            {`{"kind":"List","items":[]}`, "has List instead of the event of a Node (value 1). Give"},
+		"no events":         {`{"kind":"Node","metadata":{"name":"a"}}`, "has Node instead of the event of a Node (value 1). Give"},
+		"another kind":      {stream + `{"type":"ADDED","object":{"kind":"Pod","metadata":{"name":"a"}}}`, "has an event of Pod instead of the event of a Node (value 3). Give"},
+		"a number":          {"7", "has something else instead of"},
+		"no object":         {"{}", "has something else instead of"},
+		"a strange object":  {`{"type":"ADDED","object":3}`, "has an event of something else instead of"},
+		"no name":           {`{"type":"ADDED","object":{"kind":"Node","metadata":{"creationTimestamp":"2026-01-01T00:00:00Z"}}}`, "has an event of Node instead of"},
+		"no creation":       {`{"type":"ADDED","object":{"kind":"Node","metadata":{"name":"a"}}}`, "has an event of Node instead of"},
+	} {
+		_, err := ReadRecording(strings.NewReader(tc.stream))
+		require.ErrorContains(t, err, tc.want, name)
+	}
+	_, err = ReadRecording(iotest.ErrReader(errors.New("the disk is gone")))
+	require.EqualError(t, err, "cannot be read: the disk is gone")
+}
+
 // TestCompare: each way in which remediations differ.
 func TestCompare(t *testing.T) {
 	t.Parallel()
-	from := recorded(t, func(w *Writer) {
-		becomes(w, "a", corev1.ConditionUnknown, 10*time.Minute)
-		becomes(w, "b", corev1.ConditionUnknown, 10*time.Minute)
-		becomes(w, "c", corev1.ConditionUnknown, 12*time.Minute)
-		becomes(w, "a", corev1.ConditionTrue, 20*time.Minute)
-		becomes(w, "b", corev1.ConditionTrue, 21*time.Minute)
-		becomes(w, "c", corev1.ConditionTrue, 30*time.Minute)
-		becomes(w, "a", corev1.ConditionUnknown, 40*time.Minute)
-		becomes(w, "a", corev1.ConditionTrue, 43*time.Minute)
-		w.Mark(epoch.Add(time.Hour))
-	}, "a", "b", "c", "d")
+	from := recorded(t, nodes("a", "b", "c", "d"),
+		becomes("a", corev1.ConditionUnknown, 10*time.Minute),
+		becomes("b", corev1.ConditionUnknown, 10*time.Minute),
+		becomes("c", corev1.ConditionUnknown, 12*time.Minute),
+		becomes("a", corev1.ConditionTrue, 20*time.Minute),
+		becomes("b", corev1.ConditionTrue, 21*time.Minute),
+		becomes("c", corev1.ConditionTrue, 30*time.Minute),
+		becomes("a", corev1.ConditionUnknown, 40*time.Minute),
+		becomes("a", corev1.ConditionTrue, 43*time.Minute),
+		alive("d", time.Hour),
+	)
 	told := func(before, after *Result) (lines []string) {
 		for _, d := range Compare("before", before, after).Differences {
 			line := fmt.Sprintf("%s %s %s", d.After.Duration, d.Node, d.What)
@@ -162,11 +248,11 @@ func TestCompare(t *testing.T) {
 	require.Empty(t, told(all, all))
 	one := Run(replayOf(from, maxUnhealthy(2)))
 	require.Equal(t, []string{
-		"13m0s c would have started later by 7m0.2s: " + one.Episodes[2].Waits,
+		"13m0s c would have started later by 7m0s: " + one.Episodes[2].Waits,
 	}, told(all, one))
 	require.Contains(t, one.Episodes[2].Waits, "GateClosed: ")
 	require.Equal(t, []string{
-		"20m0.2s c would have started earlier by 7m0.2s: without the wait for " + one.Episodes[2].Waits,
+		"20m0s c would have started earlier by 7m0s: without the wait for " + one.Episodes[2].Waits,
 	}, told(one, all))
 	slow := Run(replayOf(from, unhealthyAfter(5*time.Minute)))
 	require.Equal(t, []string{

@@ -21,9 +21,9 @@ const (
 	maxInstants = 20_000
 	maxPlans    = 5_000_000
 	maxRounds   = 100
-	// instantsPerEntry and plansPerEntry are what each entry of a recording adds: the instant at which it
-	// is seen, and those at which something follows from it.
-	instantsPerEntry, plansPerEntry = 10, 1000
+	// instantsPerChange and plansPerChange are what each recorded change adds: the instant at which it is
+	// seen, and those at which something follows from it.
+	instantsPerChange, plansPerChange = 10, 1000
 )
 
 // Run simulates until the duration is over, until nothing more can happen, or until it is interrupted.
@@ -36,7 +36,7 @@ func Run(in *Input) *Result {
 		w.events.add(in.Start.Add(change.After), func(now time.Time) { w.recover(change.Node, "--recover", now) })
 	}
 	end := in.Start.Add(in.Duration)
-	instants := maxInstants + instantsPerEntry*len(in.Recorded)
+	instants := maxInstants + instantsPerChange*len(in.Recorded)
 	stopped := w.run(in.Start, end, instants)
 	result := &Result{
 		Start: metav1.NewTime(in.Start), Duration: metav1.Duration{Duration: in.Duration}, Budgets: w.counts.Budgets(), Checks: []string{},
@@ -66,9 +66,6 @@ func (w *world) run(now, end time.Time, instants int) time.Time {
 		w.settle(now)
 		w.journal.flush()
 		next := w.next(now)
-		if len(w.recorded) > 0 && next.After(end) {
-			next = end
-		}
 		if next.IsZero() || next.After(end) {
 			return end
 		}
@@ -96,7 +93,7 @@ func (w *world) settle(now time.Time) {
 func (w *world) next(now time.Time) time.Time {
 	next := health.Earliest(w.events.next(), w.counts.NextChange(now))
 	if len(w.recorded) > 0 {
-		next = health.Earliest(next, w.recorded[0].At.Add(reaction))
+		next = health.Earliest(next, w.recorded[0].At)
 	}
 	for _, c := range w.checks {
 		next = health.Earliest(next, c.recheck)

@@ -34,8 +34,8 @@ type world struct {
 	counts *budget.Counts
 	checks []*check
 	events events
-	// recorded are the entries that have yet to be played.
-	recorded    []Entry
+	// recorded are the changes that have yet to be played.
+	recorded    []Version
 	interrupted func() bool
 	// created and planned are the numbers of CRs, and of plans of nodes, so far. After mostPlans it ends.
 	created, planned, mostPlans int
@@ -47,7 +47,7 @@ func newWorld(in *Input) *world {
 	w := &world{
 		nodes: map[string]*corev1.Node{}, crs: map[string][]*object.CR{}, leases: map[string]*coordinationv1.Lease{},
 		counts: budget.NewCounts(), repairAfter: in.RepairAfter, journal: newJournal(in.Start), recorded: in.Recorded,
-		interrupted: in.Interrupted, mostPlans: maxPlans + plansPerEntry*len(in.Recorded),
+		interrupted: in.Interrupted, mostPlans: maxPlans + plansPerChange*len(in.Recorded),
 	}
 	if w.interrupted == nil {
 		w.interrupted = func() bool { return false }

@@ -15,7 +15,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
-	"github.com/nhc-controller/nhc-controller/pkg/remediation/object/objecttest"
+	"github.com/nhc-controller/nhc-controller/test/objecttest"
 )
 
 // The objects of the tests.
