@@ -39,9 +39,9 @@ func (d *Dashboard) episode(r *request, p *page) *problem {
 		}
 		p.Title = "Episode of " + e.Target()
 		history.Episodes = history.Episodes[i : i+1]
-		rows := view.NewTimeline(history)
-		rows.End = e.End(r.now)
-		p.Body = &episodeBody{Fields: episodeFields(r, e), Timeline: newTimeline(rows, r.now), Steps: stepTable(r, e)}
+		shown := newRows(history)
+		shown.End = e.End(r.now)
+		p.Body = &episodeBody{Fields: episodeFields(r, e), Timeline: newTimeline(shown, r.now), Steps: stepTable(r, e)}
 		return nil
 	}
 	return &problem{

@@ -52,7 +52,7 @@ func (d *Dashboard) history(r *request, p *page) *problem {
 	}
 	p.Title, p.Filter = "History", newFilterForm(r, query)
 	history := view.NewHistory(r.state.Snapshot, filter, r.now)
-	all := view.NewTimeline(history)
+	all := newRows(history)
 	body := &historyBody{Paging: newPaging(r, "history", "nodes", len(all.Rows), rowsPerPage)}
 	all.Rows = part(all.Rows, body.Paging)
 	body.Summary = summary(history, r)
@@ -146,7 +146,7 @@ func summary(history *view.History, r *request) string {
 }
 
 // episodesOf returns the episodes of a timeline, the newest first.
-func episodesOf(t *view.Timeline) (episodes []*view.Episode) {
+func episodesOf(t *rows) (episodes []*view.Episode) {
 	for i := range t.Rows {
 		episodes = append(episodes, t.Rows[i].Episodes...)
 	}

@@ -84,10 +84,12 @@ func newCheckOfNode(r *request, number int, e *view.Explanation) checkOfNode {
 		c.Fields = append(c.Fields, field{"Decision", decision})
 	}
 	c.Fields = append(c.Fields, field{"Next", plain(view.WhatNext(e, check, r.now))})
+	for _, note := range check.Notes {
+		c.Fields = append(c.Fields, field{"Note", plain(note)})
+	}
 	id := func(name string) string { return fmt.Sprintf("%s-%d", name, number) }
 	c.Tables = []table{
 		newTable(id("rules"), "Conditions that "+check.Name+" looks at", view.Rules(check, r.now), nil),
-		newTable(id("asked"), view.AskedTitle(check), view.Answers(check, true), nil),
 		newTable(id("steps"), "Steps of "+check.Name, view.StepsOf(check, r.now), nil),
 		newTable(id("remediations"), "Conditions of the remediation objects", view.RemediationConditions(check, r.now), nil),
 	}

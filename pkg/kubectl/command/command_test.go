@@ -42,7 +42,6 @@ func TestErrors(t *testing.T) {
 		"Give either --reason or --all-reasons.":                                   {"resume", "a", "--reason=b", "--all-reasons"},
 		`There is no dry run "maybe": use one of none, client, server.`:            {"hold", "a", "--dry-run=maybe"},
 		"Give --dry-run a value: --dry-run=client or --dry-run=server.":            {"pause", "a", "--dry-run", "--reason", "y"},
-		"A timeline is for people: leave out --timeline or --output.":              {"history", "--timeline", "-o", "json"},
 		`There is no output format "xml" here: use one of text, json, yaml, name.`: {"hold", "a", "-o", "xml"},
 		"Name at least one Node: kubectl get nodes lists what there is.":           {"release"},
 		"Name one Node, not 0: kubectl get nodes lists what there is.":             {"explain", "node"},

@@ -74,8 +74,8 @@ type CheckOfNode struct {
 	Name string `json:"name"`
 	// Selected is false for a node that is still under remediation.
 	Selected bool `json:"selected"`
-	// State is Healthy, SoonUnhealthy or Unhealthy, by the conditions of the Node now. It is
-	// empty without a Node.
+	// State is Healthy, SoonUnhealthy or Unhealthy, by the conditions of the Node now, and by what the
+	// controller has written of a node that it lists. It is empty without a Node.
 	State string `json:"state,omitempty"`
 	// NeverReported means that it is SoonUnhealthy because it has no condition Ready.
 	NeverReported bool `json:"neverReported,omitempty"`
@@ -84,10 +84,9 @@ type CheckOfNode struct {
 	Rules     []Rule       `json:"rules"`
 	// Decision is what the controller has decided last, absent for a node that it does not list.
 	Decision *v1alpha1.Decision `json:"decision,omitempty"`
-	// Asked are the checks before a remediation object is created, in order: the first one that
-	// is not passed decides.
-	Asked []Asked `json:"checks,omitempty"`
-	Steps []Step  `json:"steps,omitempty"`
+	// Notes are what holds for the whole NodeHealthCheck, as why nothing begins.
+	Notes []string `json:"notes,omitempty"`
+	Steps []Step   `json:"steps,omitempty"`
 	// Gate is absent as long as the controller has counted no nodes, and NotHealthy are the nodes that it lists.
 	Gate         *Gate         `json:"gate,omitempty"`
 	NotHealthy   []string      `json:"notHealthy,omitempty"`
@@ -109,21 +108,6 @@ type Rule struct {
 	Doubt   string       `json:"doubt,omitempty"`
 	Expires *metav1.Time `json:"expires,omitempty"`
 }
-
-// Asked is one check, and the answer.
-type Asked struct {
-	Reason v1alpha1.DecisionReason `json:"reason"`
-	// Answer is Passed, Refused or NotAsked.
-	Answer  string `json:"answer"`
-	Message string `json:"message,omitempty"`
-}
-
-// Answers of a check.
-const (
-	Passed   = "Passed"
-	Refused  = "Refused"
-	NotAsked = "NotAsked"
-)
 
 // Step is one step of a NodeHealthCheck.
 type Step struct {
@@ -174,7 +158,7 @@ func NewExplanation(name string, snapshot *Snapshot, details *Details, now time.
 	e.Deleted = node == nil && !e.Unreadable
 	var known health.Evidence
 	if node != nil {
-		known = newEvidence(snapshot, now).of(node)
+		known = health.EvidenceOf(node, nil)
 		e.describe(node, known)
 		e.Notes = notes(node, snapshot, details)
 	}
@@ -268,18 +252,21 @@ func explainCheck(nhc *v1alpha1.NodeHealthCheck, node *corev1.Node, entry *v1alp
 	}
 	state := newCheck(nhc)
 	check.Steps, check.Gate, check.NotHealthy = steps(nhc), state.Gate, state.NotHealthy()
+	for _, note := range Notes(&state, now) {
+		check.Notes = append(check.Notes, note.Text)
+	}
 	if entry != nil {
 		check.Decision, check.HealthySince = entry.Decision, entry.ConditionsHealthyTimestamp
+		switch {
+		case node == nil || entry.ConditionsHealthyTimestamp != nil || verdict.State == health.Healthy:
+		case soon(entry):
+			check.State, check.Unhealthy = health.SoonUnhealthy.String(), entry.Decision.NextCheckTime
+		case entry.Trigger != nil && verdict.State == health.SoonUnhealthy:
+			check.State, check.Unhealthy = health.Unhealthy.String(), entry.Detected
+		}
 		for _, listed := range entry.Remediations {
 			check.Remediations = append(check.Remediations, describeRemediation(listed, details))
 		}
-	}
-	if node == nil {
-		return check // Nothing begins for it.
-	}
-	check.Asked = asked(nhc, node, entry, verdict, selected, details.Lease)
-	if len(snapshot.MachineHealthChecks) > 0 || snapshot.misses(machineHealthChecks) {
-		leaveToController(check.Asked, v1alpha1.DecidedMachineHealthCheck) // Whose Machine it is, is not read here.
 	}
 	return check
 }

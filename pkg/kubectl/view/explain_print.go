@@ -16,15 +16,15 @@ import (
 // recentEvents is how many events are printed: the newest ones.
 const recentEvents = 10
 
-// Print prints an explanation of one node, with all checks if wide is set.
-func (e *Explanation) Print(printer *Printer, wide bool) {
+// Print prints an explanation of one node.
+func (e *Explanation) Print(printer *Printer) {
 	now := e.Time.Time
 	sections := Sections{Printer: printer}
 	sections.Lines(summary(e))
 	sections.problem(e.Leader, now)
 	sections.Table("Conditions of the Node", Conditions(e))
 	for i := range e.Checks {
-		printCheck(&sections, e, &e.Checks[i], wide)
+		printCheck(&sections, e, &e.Checks[i])
 	}
 	sections.Table("NodeHealthChecks that do not select the node", Others(e))
 	if lease := LeaseOf(e); lease != "" {
@@ -99,7 +99,7 @@ func condition(c *Condition, now time.Time) []Cell {
 	return []Cell{Text(c.Type), Text(c.Status), Text(Ago(c.Since, now)), Text(because)}
 }
 
-func printCheck(sections *Sections, e *Explanation, check *CheckOfNode, wide bool) {
+func printCheck(sections *Sections, e *Explanation, check *CheckOfNode) {
 	now := e.Time.Time
 	sections.Begin()
 	printer := sections.Printer
@@ -114,10 +114,10 @@ func printCheck(sections *Sections, e *Explanation, check *CheckOfNode, wide boo
 		printer.Line(2, Text("Decision: "), State(check.Decision), Text(", "+Why(&target, now)))
 	}
 	printer.Line(2, Text("Next: "), Text(WhatNext(e, check, now)))
-	sections.Table("Conditions that "+check.Name+" looks at", Rules(check, now))
-	if wide || (check.State == health.Unhealthy.String() && len(check.Remediations) == 0) {
-		sections.Table(AskedTitle(check), Answers(check, wide))
+	for _, note := range check.Notes {
+		printer.Line(2, Cell{Text: "Note: ", Style: Warning}, Text(note))
 	}
+	sections.Table("Conditions that "+check.Name+" looks at", Rules(check, now))
 	sections.Table("Steps of "+check.Name, StepsOf(check, now))
 	sections.Table("Conditions of the remediation objects", RemediationConditions(check, now))
 }
@@ -169,34 +169,6 @@ func timeTo(t, now time.Time) string {
 		return "in " + t.Sub(now).Round(time.Second).String()
 	}
 	return now.Sub(t).Round(time.Second).String() + " ago"
-}
-
-// AskedTitle is the title of Answers. What refuses a next step refuses nothing that runs.
-func AskedTitle(check *CheckOfNode) string {
-	if len(check.Remediations) > 0 {
-		return "What " + check.Name + " asks before it begins a next step, in this order"
-	}
-	return "What " + check.Name + " asks before it creates a remediation object, in this order"
-}
-
-// Answers is a table of the checks before a remediation object is created, without those that are passed unless
-// all are wanted.
-func Answers(check *CheckOfNode, all bool) Table {
-	table := Table{Header: []string{"CHECK", "ANSWER", "WITH"}}
-	for _, asked := range check.Asked {
-		if asked.Answer == Passed && !all {
-			continue
-		}
-		answer := Cell{Text: "passed", Style: Good}
-		switch asked.Answer {
-		case Refused:
-			answer = Cell{Text: "REFUSED", Style: Bad}
-		case NotAsked:
-			answer = Cell{Text: "not asked", Style: Faint}
-		}
-		table.Add(Text(string(asked.Reason)), answer, Text(asked.Message))
-	}
-	return table
 }
 
 // StepsOf is a table of the steps of a NodeHealthCheck, with the remediation objects of the node.

@@ -280,18 +280,17 @@ func After(episode *Episode, t *metav1.Time) Cell {
 
 // kindOfOutcome is how outcomes are shown.
 var kindOfOutcome = map[v1alpha1.EpisodeOutcome]struct {
-	text   string
-	letter byte
-	style  Style
+	text  string
+	style Style
 }{
-	"":                          {"open", '>', Warning},
-	v1alpha1.OutcomeRecovered:   {"recovered", 'R', Good},
-	v1alpha1.OutcomeReplaced:    {"replaced", 'P', Good},
-	v1alpha1.OutcomeCancelled:   {"cancelled", 'C', Faint},
-	v1alpha1.OutcomeDryRun:      {"dry run", 'd', Faint},
-	v1alpha1.OutcomeNodeDeleted: {"node deleted", 'D', Bad},
-	EndUnknown:                  {"closed", 'X', Bad},
-	v1alpha1.OutcomeRecoveredWithoutRemediation: {"by itself", 'r', Good},
+	"":                          {"open", Warning},
+	v1alpha1.OutcomeRecovered:   {"recovered", Good},
+	v1alpha1.OutcomeReplaced:    {"replaced", Good},
+	v1alpha1.OutcomeCancelled:   {"cancelled", Faint},
+	v1alpha1.OutcomeDryRun:      {"dry run", Faint},
+	v1alpha1.OutcomeNodeDeleted: {"node deleted", Bad},
+	EndUnknown:                  {"closed", Bad},
+	v1alpha1.OutcomeRecoveredWithoutRemediation: {"by itself", Good},
 }
 
 // Outcome says how an episode ended.

@@ -148,10 +148,9 @@ type Budget struct {
 // NewOverview returns the overview of a snapshot at the instant now.
 func NewOverview(snapshot *Snapshot, now time.Time) *Overview {
 	overview := &Overview{Time: metav1.NewTime(now), NodeHealthChecks: []Check{}, Leader: snapshot.Leader, Missing: snapshot.Missing}
-	evidence := newEvidence(snapshot, now)
 	for _, nhc := range snapshot.NodeHealthChecks {
 		check := newCheck(nhc)
-		check.Next = nextNodes(nhc, snapshot, evidence)
+		check.Next = nextNodes(nhc, snapshot, now)
 		overview.NodeHealthChecks = append(overview.NodeHealthChecks, check)
 	}
 	for _, mhc := range snapshot.MachineHealthChecks {
@@ -189,7 +188,6 @@ func newCheck(nhc *v1alpha1.NodeHealthCheck) Check {
 	for i := range status.UnhealthyNodes {
 		check.Nodes = append(check.Nodes, newTarget(&status.UnhealthyNodes[i]))
 	}
-	slices.SortStableFunc(check.Nodes, func(a, b Target) int { return compareNames(a.Name, b.Name) })
 	return check
 }
 
