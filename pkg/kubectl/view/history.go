@@ -210,11 +210,10 @@ func historyLimit(nhc *v1alpha1.NodeHealthCheck) int {
 // timestamp is how an instant is printed in a history.
 const timestamp = "2006-01-02 15:04:05"
 
-// Print prints the episodes of a history as a table, with more columns if it is wide.
-func (h *History) Print(printer *Printer, wide bool) {
+// Table is a table of the episodes, with more columns if it is wide.
+func (h *History) Table(wide bool) Table {
 	now := h.Time.Time
-	sections := Sections{Printer: printer}
-	table := Table{Header: []string{"DETECTED", "CHECK", "NODE", "TOOK", "OUTCOME", "STEPS"}}
+	table := Table{Title: "Episodes", Header: []string{"DETECTED", "CHECK", "NODE", "TOOK", "OUTCOME", "STEPS"}}
 	if wide {
 		table.Header = []string{"DETECTED", "CHECK", "NODE", "TRIGGER", "STARTED", "FENCED", "FINISHED", "RELEASED", "OUTCOME", "STEPS"}
 	}
@@ -227,11 +226,17 @@ func (h *History) Print(printer *Printer, wide bool) {
 		} else {
 			cells = append(cells, Text(duration.HumanDuration(episode.End(now).Sub(episode.Detected.Time))))
 		}
-		table.Add(append(cells, Outcome(episode), Text(Steps(episode, now)))...)
+		table.Add(append(cells, Outcome(episode), Text(tried(episode, now)))...)
 	}
-	if len(table.Rows) > 0 {
+	return table
+}
+
+// Print prints the episodes of a history, with more columns if it is wide.
+func (h *History) Print(printer *Printer, wide bool) {
+	sections := Sections{Printer: printer}
+	if len(h.Episodes) > 0 {
 		sections.Begin()
-		printer.Table(table)
+		printer.Table(h.Table(wide))
 	}
 	sections.Lines(noEpisodes(h))
 	sections.Lines(full(h))
@@ -301,8 +306,8 @@ func Outcome(episode *Episode) Cell {
 	return Text(string(episode.Outcome)) // Of a newer controller.
 }
 
-// Steps tells what was tried, with how long each step took.
-func Steps(episode *Episode, now time.Time) string {
+// tried tells what was tried, with how long each step took.
+func tried(episode *Episode, now time.Time) string {
 	told := make([]string, 0, len(episode.Steps))
 	for i := range episode.Steps {
 		step := &episode.Steps[i]

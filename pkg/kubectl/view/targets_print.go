@@ -12,9 +12,10 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
 
-// targets are the nodes that are unhealthy or under remediation, and what they wait for.
-func targets(overview *Overview, now time.Time, wide bool) Table {
-	table := Table{Header: []string{"CHECK", "NODE", "FOR", "STATE", "BECAUSE"}}
+// UnhealthyNodes is a table of the nodes that are unhealthy or under remediation, and what they wait for.
+func UnhealthyNodes(overview *Overview, wide bool) Table {
+	now := overview.Time.Time
+	table := Table{Title: "Unhealthy nodes", Header: []string{"CHECK", "NODE", "FOR", "STATE", "BECAUSE"}}
 	if wide {
 		table.Header = []string{"CHECK", "NODE", "FOR", "TRIGGER", "REMEDIATION", "STATE", "BECAUSE"}
 	}
@@ -32,9 +33,10 @@ func targets(overview *Overview, now time.Time, wide bool) Table {
 	return table
 }
 
-// machines are the Machines that are not healthy.
-func machines(overview *Overview, now time.Time, wide bool) Table {
-	table := Table{Header: []string{"CHECK", "MACHINE", "FOR", "STATE", "BECAUSE"}}
+// UnhealthyMachines is a table of the Machines that are not healthy.
+func UnhealthyMachines(overview *Overview, wide bool) Table {
+	now := overview.Time.Time
+	table := Table{Title: "Unhealthy machines", Header: []string{"CHECK", "MACHINE", "FOR", "STATE", "BECAUSE"}}
 	if wide {
 		table.Header = []string{"CHECK", "MACHINE", "NODE", "FOR", "TRIGGER", "STATE", "BECAUSE"}
 	}
@@ -98,7 +100,7 @@ func Why(target *Target, now time.Time) string {
 
 // MachineChecks is a table of the MachineHealthChecks.
 func MachineChecks(overview *Overview) Table {
-	table := Table{Header: []string{"NAME", "HEALTHY", "ALLOWED", "LIMIT"}}
+	table := Table{Title: "MachineHealthChecks", Header: []string{"NAME", "HEALTHY", "ALLOWED", "LIMIT"}}
 	for i := range overview.MachineHealthChecks {
 		check := &overview.MachineHealthChecks[i]
 		healthy, allowed := Unknown, Unknown
@@ -119,7 +121,7 @@ func MachineChecks(overview *Overview) Table {
 
 // Budgets is a table of the RemediationBudgets, with more columns if it is wide.
 func Budgets(overview *Overview, wide bool) Table {
-	table := Table{Header: []string{"NAME", "UNHEALTHY", "REMEDIATING", "ALLOWED", "STATE"}}
+	table := Table{Title: "RemediationBudgets", Header: []string{"NAME", "UNHEALTHY", "REMEDIATING", "ALLOWED", "STATE"}}
 	if wide {
 		table.Header = []string{"NAME", "UNHEALTHY", "REMEDIATING", "ALLOWED", "MAXUNHEALTHY", "MAXCONCURRENT", "MININTERVAL", "STATE"}
 	}
@@ -174,8 +176,9 @@ func withReason(text, reason string) string {
 }
 
 // Groups are those of the budgets that have several.
-func Groups(overview *Overview, now time.Time) Table {
-	table := Table{Header: []string{"BUDGET", "GROUP", "UNHEALTHY", "REMEDIATING", "ALLOWED", "LAST BEGAN"}}
+func Groups(overview *Overview) Table {
+	now := overview.Time.Time
+	table := Table{Title: "Groups of RemediationBudgets", Header: []string{"BUDGET", "GROUP", "UNHEALTHY", "REMEDIATING", "ALLOWED", "LAST BEGAN"}}
 	for i := range overview.RemediationBudgets {
 		budget := &overview.RemediationBudgets[i]
 		if len(budget.Groups) < 2 {
