@@ -151,7 +151,7 @@ func TestLive(t *testing.T) {
 	b.shows("Node node-b", "healthy")
 	eval[int](b, "window.opened = 2")
 	require.NoError(t, c.StopAPIServer())
-	b.shows("This page is not up to date: it shows the state of", "The API server cannot be reached")
+	b.shows("This page is not up to date: it shows the state of", "Cannot watch ")
 	require.Contains(t, b.text(), "Node node-b")
 	require.NoError(t, c.StartAPIServer(t.Context()))
 	b.eventually("the page is up to date again", func() bool { return !strings.Contains(b.text(), "not up to date") })

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -70,14 +69,15 @@ func (u *user) eventuallyChecked(text string) {
 	require.FailNow(u.t, "not found in the first lines", "%s\n%s", text, out)
 }
 
-// makeReady says of the pods of the Deployment that they are ready: there is no kubelet.
+// makeReady says that all replicas are ready: in this cluster nothing runs them.
 func (c *cluster) makeReady(t *testing.T) {
 	t.Helper()
-	for _, pod := range c.eventuallyPods(t, deploy.Namespace) {
-		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
-		_, err := c.kube.CoreV1().Pods(pod.Namespace).UpdateStatus(t.Context(), &pod, metav1.UpdateOptions{})
-		require.NoError(t, err)
-	}
+	deployments := c.kube.AppsV1().Deployments(deploy.Namespace)
+	deployment, err := deployments.Get(t.Context(), "nhc-controller", metav1.GetOptions{})
+	require.NoError(t, err)
+	deployment.Status.Replicas, deployment.Status.ReadyReplicas = 2, 2
+	_, err = deployments.UpdateStatus(t.Context(), deployment, metav1.UpdateOptions{})
+	require.NoError(t, err)
 }
 
 // TestKubectlCheck: right after an installation all is well, and each way to break it is named in the first lines.

@@ -81,8 +81,8 @@ func TestAPIServer(t *testing.T) {
 		body   string
 		want   string
 	}{
-		"no CRD":        {http.StatusNotFound, "404 page not found", "Error: This cluster has no nodehealthchecks: install the CustomResourceDefinitions of nhc-controller, or choose another --context.\n"},
-		"login":         {http.StatusUnauthorized, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Unauthorized","code":401}`, "Error: The API server does not accept your credentials: log in again, or choose another --context.\n"},
+		"no CRD":        {http.StatusNotFound, "404 page not found", "Error: This cluster has no nodehealthchecks: install the CustomResourceDefinitions of nhc-controller.\n"},
+		"login":         {http.StatusUnauthorized, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Unauthorized","code":401}`, "Error: Cannot list nodehealthchecks: "},
 		"no JSON":       {http.StatusOK, "<html>\x1b[2J", "Error: Cannot list nodehealthchecks: "},
 		"another shape": {http.StatusOK, `{"kind":"NodeHealthCheckList","apiVersion":"remediation.medik8s.io/v1alpha1","items":[{"spec":"none"}]}`, "Error: Cannot list nodehealthchecks: "},
 	} {

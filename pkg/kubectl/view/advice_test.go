@@ -78,8 +78,11 @@ func TestWhatNext(t *testing.T) {
 func TestRepeatedMessage(t *testing.T) {
 	t.Parallel()
 	text := "too many (total: 3, unhealthy: 2)"
-	machine := Target{Name: "m", Decision: decision(v1alpha1.DecidedGateClosed, text, nil)}
-	overview := &Overview{MachineHealthChecks: []MachineCheck{{Held: &Held{Message: text}, Machines: []Target{machine, machine}}}}
+	machine := machinev1beta1.UnhealthyMachine{Name: "m", Decision: *decision(v1alpha1.DecidedGateClosed, text, nil)}
+	overview := &Overview{MachineHealthChecks: []*machinev1beta1.MachineHealthCheck{{Status: machinev1beta1.MachineHealthCheckStatus{
+		Conditions:        []machinev1beta1.Condition{{Type: machinev1beta1.ConditionRemediationAllowed, Status: corev1.ConditionFalse, Message: text}},
+		UnhealthyMachines: []machinev1beta1.UnhealthyMachine{machine, machine},
+	}}}}
 	require.Equal(t, 1, strings.Count(printedOverview(overview), text))
 }
 

@@ -51,9 +51,9 @@ type Explanation struct {
 	Checks []CheckOfNode `json:"nodeHealthChecks"`
 	// Others are those that do not, with the reason.
 	Others []NotSelected `json:"notSelectedBy,omitempty"`
-	Lease  *Lease        `json:"lease,omitempty"`
-	// Events are in order of time, the newest last.
-	Events []Event `json:"events,omitempty"`
+	// Lease and Events are as the API server has them, the newest event last.
+	Lease  *coordinationv1.Lease `json:"lease,omitempty"`
+	Events []corev1.Event        `json:"events,omitempty"`
 	// Missing is not empty if the explanation is partial.
 	Missing []Missing `json:"missing,omitempty"`
 }
@@ -133,23 +133,6 @@ type NotSelected struct {
 	Because string `json:"because"`
 }
 
-// Lease is the lease of the node.
-type Lease struct {
-	Name   string       `json:"name"`
-	Holder string       `json:"holder"`
-	Ends   *metav1.Time `json:"ends,omitempty"`
-	Valid  bool         `json:"valid"`
-}
-
-// Event is one event about the node.
-type Event struct {
-	Time   metav1.Time `json:"time"`
-	Type   string      `json:"type"`
-	Reason string      `json:"reason"`
-	Note   string      `json:"note"`
-	Count  int32       `json:"count"`
-}
-
 // NewExplanation explains a node. It is nil if there is no such node, and no health check knows it.
 func NewExplanation(name string, snapshot *Snapshot, details *Details, now time.Time) *Explanation {
 	e := &Explanation{Time: metav1.NewTime(now), Node: name, Leader: snapshot.Leader, Checks: []CheckOfNode{}, Missing: snapshot.Missing}
@@ -179,13 +162,12 @@ func NewExplanation(name string, snapshot *Snapshot, details *Details, now time.
 	if !selected {
 		return nil
 	}
-	if lease := details.Lease; lease != nil {
-		e.Lease = &Lease{Name: lease.Name, Holder: remediation.LeaseHolder(lease), Valid: remediation.LeaseValid(lease, now)}
-		if end, complete := remediation.LeaseEnd(lease); complete {
-			e.Lease.Ends = instant(end)
-		}
-	}
-	e.Events = events(details.Events)
+	e.Lease, e.Events = details.Lease, slices.Clone(details.Events)
+	slices.SortStableFunc(e.Events, func(a, b corev1.Event) int {
+		lastOfA, _ := lastSeen(&a)
+		lastOfB, _ := lastSeen(&b)
+		return lastOfA.Compare(lastOfB)
+	})
 	return e
 }
 
@@ -301,21 +283,16 @@ func describeRemediation(listed v1alpha1.Remediation, details *Details) Remediat
 	return shown
 }
 
-func events(list []corev1.Event) []Event {
-	var shown []Event
-	for i := range list {
-		event := &list[i]
-		last, count := event.LastTimestamp.Time, max(1, event.Count)
-		if series := event.Series; series != nil {
-			last, count = series.LastObservedTime.Time, series.Count
-		}
-		if last.IsZero() {
-			last = event.EventTime.Time
-		}
-		shown = append(shown, Event{Time: metav1.NewTime(last), Type: event.Type, Reason: event.Reason, Note: event.Message, Count: count})
+// lastSeen returns when an event was seen last, and how often it was.
+func lastSeen(event *corev1.Event) (last time.Time, count int32) {
+	switch {
+	case event.Series != nil:
+		return event.Series.LastObservedTime.Time, event.Series.Count
+	case event.LastTimestamp.IsZero():
+		return event.EventTime.Time, event.Count
+	default:
+		return event.LastTimestamp.Time, event.Count
 	}
-	slices.SortStableFunc(shown, func(a, b Event) int { return a.Time.Compare(b.Time.Time) })
-	return shown
 }
 
 // NodeNames returns the names of all nodes of a snapshot.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nhc-controller/nhc-controller/pkg/health"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 )
 
 // recentEvents is how many events are printed: the newest ones.
@@ -56,11 +57,11 @@ func Others(e *Explanation) Table {
 func Events(e *Explanation) Table {
 	table := Table{Title: "Recent events", Header: []string{"AGO", "TYPE", "REASON", "NOTE"}}
 	for _, event := range e.Events[max(0, len(e.Events)-recentEvents):] {
-		note := event.Note
-		if event.Count > 1 {
-			note += " (" + strconv.Itoa(int(event.Count)) + " times)"
+		last, count := lastSeen(&event)
+		if count > 1 {
+			event.Message += " (" + strconv.Itoa(int(count)) + " times)"
 		}
-		table.Add(Text(Ago(&event.Time, e.Time.Time)), Text(event.Type), Text(event.Reason), Text(note))
+		table.Add(Text(Ago(instant(last), e.Time.Time)), Text(event.Type), Text(event.Reason), Text(event.Message))
 	}
 	return table
 }
@@ -107,9 +108,7 @@ func (e *Explanation) PartOf(check *CheckOfNode) Part {
 		part.Title += ", which does not select the node any more"
 	}
 	if check.Decision != nil {
-		decision := State(check.Decision)
-		decision.Text += ", " + Why(&Target{Decision: check.Decision, HealthySince: check.HealthySince}, now)
-		part.Fields = append(part.Fields, Field{"Decision", decision})
+		part.Fields = append(part.Fields, Field{"Decision", decided(&Target{Decision: check.Decision, HealthySince: check.HealthySince}, now)})
 	}
 	part.Fields = append(part.Fields, Field{"Next", Text(WhatNext(e, check, now))})
 	for _, note := range check.Notes {
@@ -117,6 +116,13 @@ func (e *Explanation) PartOf(check *CheckOfNode) Part {
 	}
 	part.Tables = []Table{compared(check, now), stepsOf(check, now), remediationConditions(check, now)}
 	return part
+}
+
+// decided is a decision with its reason.
+func decided(target *Target, now time.Time) Cell {
+	decision := State(target.Decision)
+	decision.Text += ", " + Why(target, now)
+	return decision
 }
 
 // compared is a table of the unhealthyConditions, compared with the node.
@@ -216,14 +222,15 @@ func LeaseOf(e *Explanation) string {
 		return ""
 	}
 	now := e.Time.Time
-	text := fmt.Sprintf("%s is held by %q", e.Lease.Name, e.Lease.Holder)
-	switch {
-	case e.Lease.Ends == nil:
+	text := fmt.Sprintf("%s is held by %q", e.Lease.Name, remediation.LeaseHolder(e.Lease))
+	end, complete := remediation.LeaseEnd(e.Lease)
+	switch ends := instant(end); {
+	case !complete:
 		text += ", without an end"
-	case e.Lease.Valid:
-		text += ", until " + Clock(e.Lease.Ends, now) + " (" + In(e.Lease.Ends, now) + ")"
+	case remediation.LeaseValid(e.Lease, now):
+		text += ", until " + Clock(ends, now) + " (" + In(ends, now) + ")"
 	default:
-		text += ", but is over since " + SinceWhen(e.Lease.Ends, now)
+		text += ", but is over since " + SinceWhen(ends, now)
 	}
 	return text
 }

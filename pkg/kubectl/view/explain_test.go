@@ -93,7 +93,7 @@ func TestExplanation(t *testing.T) {
 	require.Equal(t, now.Add(3*time.Minute), check.Unhealthy.Time)
 	require.Equal(t, []Rule{{Condition: "Ready=False", Duration: "5m0s", Status: "False", Matches: true, Since: ago(2 * time.Minute), Expires: new(metav1.NewTime(now.Add(3 * time.Minute)))}}, check.Rules)
 	require.Equal(t, []Step{{Kind: "RebootTemplate", Template: "default/reboot"}}, check.Steps)
-	require.Equal(t, &Lease{Name: "node-node", Holder: "maintenance", Valid: true, Ends: new(metav1.NewTime(now.Add(9 * time.Minute)))}, explanation.Lease)
+	require.Equal(t, `node-node is held by "maintenance", until 03:09:00 (9m)`, LeaseOf(explanation))
 	require.Equal(t, []string{"A", "B"}, []string{explanation.Events[0].Reason, explanation.Events[1].Reason})
 	require.EqualValues(t, 3, explanation.Events[1].Count)
 
