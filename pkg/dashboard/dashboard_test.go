@@ -40,7 +40,7 @@ func TestPages(t *testing.T) {
 	d := newDashboard(s)
 	episode := "episode?check=workers&node=node-2&detected=" + before(9*time.Hour).UTC().Format(time.RFC3339)
 	for name, target := range map[string]string{
-		"overview": "/", "nodes": "/nodes?list=waiting", "check": "/check?name=workers", "check-machines": "/check?name=openshift-machine-api/pool-a", "check-budget": "/check?name=zones",
+		"overview": "/", "nodes": "/nodes?list=unhealthy-nodes", "check": "/check?name=workers", "check-machines": "/check?name=openshift-machine-api/pool-a", "check-budget": "/check?name=zones",
 		"node": "/node?name=node-1", "node-next": "/node?name=node-6", "history": "/history", "history-filtered": "/history?node=node-2&check=workers&outcome=Recovered&since=24h&until=2026-03-04T02:00", "episode": "/" + episode,
 	} {
 		golden(t, name, read(t, d, target))
@@ -63,7 +63,7 @@ func TestPartial(t *testing.T) {
 	s.missing = []view.Missing{{Resource: "leases", Reason: "You may not get leases: ask for the permission."}}
 	d := newDashboard(s)
 	golden(t, "partial", read(t, d, "/"))
-	for _, page := range []string{"/", "/check?name=workers", "/node?name=node-1", "/history", "/nodes?list=next"} {
+	for _, page := range []string{"/", "/check?name=workers", "/node?name=node-1", "/history", "/nodes?list=next-to-become-unhealthy"} {
 		text := read(t, d, page)
 		require.Contains(t, text, "it shows the state of 02:59:20 (40s).", page)
 		require.Equal(t, 1, strings.Count(text, "The API server cannot be reached."), page)
@@ -103,20 +103,20 @@ func TestProblems(t *testing.T) {
 		status int
 		text   string
 	}{
-		"/node?name=ode-":          {http.StatusNotFound, `<li><a href="node?name=node-6">node-6</a></li>`},
-		"/node?name=elsewhere":     {http.StatusNotFound, "There is no node &#34;elsewhere&#34;, and none with this in its name."},
-		"/node":                    {http.StatusOK, "Choose a node:"},
-		"/check?name=worker":       {http.StatusNotFound, `<li><a href="check?name=workers">workers</a></li>`},
-		"/nodes?list=all":          {http.StatusNotFound, "There is no list"},
-		"/nodes?list=next&check=x": {http.StatusNotFound, "There is no health check or budget"},
-		"/history?since=soon":      {http.StatusBadRequest, "give an age such as 90m"},
-		"/history?until=-5m":       {http.StatusBadRequest, "give an age such as 90m"},
-		"/episode?node=node-1":     {http.StatusNotFound, "status keeps the last ones"},
-		"/elsewhere":               {http.StatusNotFound, `<a href="./">Overview</a>`},
-		"/else/where":              {http.StatusNotFound, `<a href="./../">Overview</a>`},
-		"/assets/":                 {http.StatusNotFound, "404 page not found"},
-		"/assets/../page.go":       {http.StatusTemporaryRedirect, "/page.go"},
-		"/assets/none.css":         {http.StatusNotFound, "404 page not found"},
+		"/node?name=ode-":                     {http.StatusNotFound, `<li><a href="node?name=node-6">node-6</a></li>`},
+		"/node?name=elsewhere":                {http.StatusNotFound, "There is no node &#34;elsewhere&#34;, and none with this in its name."},
+		"/node":                               {http.StatusOK, "Choose a node:"},
+		"/check?name=worker":                  {http.StatusNotFound, `<li><a href="check?name=workers">workers</a></li>`},
+		"/nodes?list=all":                     {http.StatusNotFound, "There is no list"},
+		"/nodes?list=unhealthy-nodes&check=x": {http.StatusNotFound, "There is no health check or budget"},
+		"/history?since=soon":                 {http.StatusBadRequest, "give an age such as 90m"},
+		"/history?until=-5m":                  {http.StatusBadRequest, "give an age such as 90m"},
+		"/episode?node=node-1":                {http.StatusNotFound, "status keeps the last ones"},
+		"/elsewhere":                          {http.StatusNotFound, `<a href="./">Overview</a>`},
+		"/else/where":                         {http.StatusNotFound, `<a href="./../">Overview</a>`},
+		"/assets/":                            {http.StatusNotFound, "404 page not found"},
+		"/assets/../page.go":                  {http.StatusTemporaryRedirect, "/page.go"},
+		"/assets/none.css":                    {http.StatusNotFound, "404 page not found"},
 	} {
 		answer := get(t, d, target)
 		require.Equal(t, want.status, answer.Code, target)

@@ -5,12 +5,11 @@ package dashboard
 
 import (
 	"cmp"
-	"fmt"
 	"net/http"
 	"net/url"
+	"strconv"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
@@ -18,9 +17,8 @@ import (
 
 // episodeBody is what the page of one episode shows.
 type episodeBody struct {
-	Fields   []field
-	Timeline *timeline
-	Steps    table
+	Timeline       *timeline
+	Episode, Steps table
 }
 
 // episodeLink leads to an episode. A health check has one episode of a node at a time.
@@ -39,9 +37,9 @@ func (d *Dashboard) episode(r *request, p *page) *problem {
 		}
 		p.Title = "Episode of " + e.Target()
 		history.Episodes = history.Episodes[i : i+1]
-		rows := view.NewTimeline(history)
-		rows.End = e.End(r.now)
-		p.Body = &episodeBody{Fields: episodeFields(r, e), Timeline: newTimeline(rows, r.now), Steps: stepTable(r, e)}
+		shown := newRows(history)
+		shown.End = e.End(r.now)
+		p.Body = &episodeBody{Timeline: newTimeline(shown, r.now), Episode: episodeTable(history), Steps: stepTable(r, e)}
 		return nil
 	}
 	return &problem{
@@ -50,45 +48,18 @@ func (d *Dashboard) episode(r *request, p *page) *problem {
 	}
 }
 
-func episodeFields(r *request, e *view.Episode) []field {
-	outcome := styled(view.Outcome(e))
-	outcome.Shape = shapeOf(e.Outcome)
-	fields := []field{{"Outcome", outcome}, {"Check", cell{Text: e.Check, Link: checkLink(e.Check)}}}
-	if e.Node != "" {
-		fields = append(fields, field{"Node", cell{Text: e.Node, Link: nodeLink(e.Node)}})
-	}
-	if e.Machine != "" {
-		fields = append(fields, field{"Machine", plain(e.Machine)})
-	}
-	fields = append(fields, field{"Trigger", plain(cmp.Or(e.Trigger, "-"))}, field{"Detected", moment(view.At(&e.Detected, r.now), &e.Detected)})
-	for _, phase := range []struct {
-		name string
-		at   *metav1.Time
-	}{{"Started", e.Started}, {"Fenced", e.Fenced}, {"Finished", e.Finished}, {"Released", e.Released}} {
-		value := plain("-")
-		if phase.at != nil {
-			value = moment(view.At(phase.at, r.now)+", "+view.After(e, phase.at).Text, phase.at)
-		}
-		fields = append(fields, field{phase.name, value})
-	}
-	if e.Replacement != "" {
-		fields = append(fields, field{"Replaced by", plain(e.Replacement)})
-	}
-	return fields
-}
-
 func stepTable(r *request, e *view.Episode) table {
-	t := table{ID: "steps", Title: "Steps", Header: []string{"Step", "Kind", "Template", "Started", "Ended", "Took", "Result"}, Empty: "No remediation object was created."}
+	shown := view.Table{Title: "Steps", Header: []string{"STEP", "KIND", "TEMPLATE", "STARTED", "ENDED", "TOOK", "RESULT"}}
 	for i := range e.Steps {
 		step := &e.Steps[i]
 		end := r.now
 		if step.Ended != nil {
 			end = step.Ended.Time
 		}
-		t.Rows = append(t.Rows, []cell{
-			plain(fmt.Sprint(i + 1)), plain(step.Kind), plain(cmp.Or(step.TemplateName, "-")), moment(view.At(&step.Started, r.now), &step.Started),
-			moment(view.At(step.Ended, r.now), step.Ended), plain(duration.HumanDuration(max(0, end.Sub(step.Started.Time)))), plain(cmp.Or(string(step.Result), "running")),
-		})
+		shown.Add(view.Text(strconv.Itoa(i+1)), view.Text(step.Kind), view.Text(cmp.Or(step.TemplateName, view.Unknown)), view.Text(view.At(&step.Started, r.now)),
+			view.Text(view.At(step.Ended, r.now)), view.Text(duration.HumanDuration(max(0, end.Sub(step.Started.Time)))), view.Text(cmp.Or(string(step.Result), "running")))
 	}
+	t := newTable(shown)
+	t.Empty = "No remediation object was created."
 	return t
 }

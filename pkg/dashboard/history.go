@@ -4,7 +4,6 @@
 package dashboard
 
 import (
-	"cmp"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -52,14 +51,17 @@ func (d *Dashboard) history(r *request, p *page) *problem {
 	}
 	p.Title, p.Filter = "History", newFilterForm(r, query)
 	history := view.NewHistory(r.state.Snapshot, filter, r.now)
-	all := view.NewTimeline(history)
+	all := newRows(history)
 	body := &historyBody{Paging: newPaging(r, "history", "nodes", len(all.Rows), rowsPerPage)}
 	all.Rows = part(all.Rows, body.Paging)
 	body.Summary = summary(history, r)
 	if len(all.Rows) > 0 {
 		body.Timeline = newTimeline(all, r.now)
 	}
-	body.Episodes = episodeTable(r, episodesOf(all))
+	history.Episodes = slices.DeleteFunc(history.Episodes, func(e view.Episode) bool {
+		return !slices.ContainsFunc(all.Rows, func(row nodeRow) bool { return row.Target == e.Target() })
+	})
+	body.Episodes = episodeTable(history)
 	p.Body = body
 	return nil
 }
@@ -145,36 +147,17 @@ func summary(history *view.History, r *request) string {
 	return text + ". Status keeps the last ones of each health check."
 }
 
-// episodesOf returns the episodes of a timeline, the newest first.
-func episodesOf(t *view.Timeline) (episodes []*view.Episode) {
-	for i := range t.Rows {
-		episodes = append(episodes, t.Rows[i].Episodes...)
-	}
-	slices.SortStableFunc(episodes, func(a, b *view.Episode) int {
-		return cmp.Or(b.Detected.Compare(a.Detected.Time), cmp.Compare(a.Target(), b.Target()))
-	})
-	return episodes
-}
-
 // episodeTable shows the bars of a timeline as a table.
-func episodeTable(r *request, episodes []*view.Episode) table {
-	t := table{
-		ID: "episodes", Title: "Episodes", Empty: "No node was unhealthy, as far as is recorded and selected.",
-		Header: []string{"Detected", "Node", "Check", "Trigger", "Started", "Fenced", "Finished", "Outcome", "Steps"},
-	}
-	for _, e := range episodes {
-		end := cell{Text: view.After(e, e.Finished).Text}
-		shape := styled(view.Outcome(e))
-		shape.Shape = shapeOf(e.Outcome)
-		target := cell{Text: e.Target(), Link: nodeLink(e.Node)}
+func episodeTable(history *view.History) table {
+	t := newTable(history.Table(true))
+	t.Empty = "No node was unhealthy, as far as is recorded and selected."
+	outcome := slices.Index(t.Header, "Outcome")
+	for i := range history.Episodes {
+		e, row := &history.Episodes[i], t.Rows[i]
+		row[0].Link, row[outcome].Shape = episodeLink(e), shapeOf(e.Outcome)
 		if e.Node == "" {
-			target = plain("Machine " + e.Machine)
+			row[2] = plain("Machine " + e.Machine)
 		}
-		t.Rows = append(t.Rows, []cell{
-			{Text: view.At(&e.Detected, r.now), Link: episodeLink(e), Machine: newStamp("", e.Detected.Time).Machine}, target,
-			{Text: e.Check, Link: checkLink(e.Check)}, plain(cmp.Or(e.Trigger, "-")), styled(view.After(e, e.Started)), styled(view.After(e, e.Fenced)),
-			end, shape, plain(view.Steps(e, r.now)),
-		})
 	}
 	t.Rows, t.Hidden = first(t.Rows, episodesPerPage)
 	return t

@@ -86,8 +86,8 @@ func TestHostileText(t *testing.T) {
 		quoted := url.QueryEscape(attack)
 		episodes := view.NewHistory(s, view.Filter{}, now).Episodes
 		for _, target := range []string{
-			"/", "/nodes?list=waiting", "/nodes?list=next", "/nodes?list=" + quoted, "/check?name=" + quoted, "/node?name=" + quoted, "/node?name=x" + quoted, "/check?name=x" + quoted,
-			"/history", "/history?node=" + quoted + "&check=" + quoted + "&outcome=" + quoted, "/history?since=" + quoted, "/" + episodeLink(&episodes[0]), "/nodes?list=waiting&page=" + quoted,
+			"/", "/nodes?list=unhealthy-nodes", "/nodes?list=next-to-become-unhealthy", "/nodes?list=" + quoted, "/check?name=" + quoted, "/node?name=" + quoted, "/node?name=x" + quoted, "/check?name=x" + quoted,
+			"/history", "/history?node=" + quoted + "&check=" + quoted + "&outcome=" + quoted, "/history?since=" + quoted, "/" + episodeLink(&episodes[0]), "/nodes?list=unhealthy-nodes&page=" + quoted,
 		} {
 			answer := get(t, d, target)
 			require.Equal(t, "text/html; charset=utf-8", answer.Header().Get("Content-Type"), "%s: %s", target, answer.Body)

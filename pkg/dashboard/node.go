@@ -22,8 +22,7 @@ type nodeBody struct {
 
 // checkOfNode is the node from the view of one NodeHealthCheck.
 type checkOfNode struct {
-	Name   cell
-	Note   string
+	Title  cell
 	Fields []field
 	Tables []table
 }
@@ -43,17 +42,15 @@ func (d *Dashboard) node(r *request, p *page) *problem {
 	body := &nodeBody{History: cell{Text: "History of " + name, Link: historyLink(name, "")}}
 	body.Notes = nodeNotes(explanation)
 	for i := range explanation.Checks {
-		body.Checks = append(body.Checks, newCheckOfNode(r, i, explanation))
+		check := &explanation.Checks[i]
+		shown := explanation.PartOf(check)
+		c := checkOfNode{Title: cell{Text: shown.Title, Link: checkLink(check.Name)}, Tables: nested(newTables(longList, shown.Tables...))}
+		for _, one := range shown.Fields {
+			c.Fields = append(c.Fields, field{one.Name, styled(one.Value)})
+		}
+		body.Checks = append(body.Checks, c)
 	}
-	body.Tables = []table{
-		newTable("conditions", "Conditions of the Node", view.Conditions(explanation), nil),
-		newTable("events", "Recent events", view.Events(explanation), nil),
-		newTable("others", "NodeHealthChecks that do not select the node", view.Others(explanation), checkLink),
-	}
-	for i := range body.Tables {
-		body.Tables[i].Nested = false
-		body.Tables[i].Rows, body.Tables[i].Hidden = first(body.Tables[i].Rows, longList)
-	}
+	body.Tables = newTables(longList, view.Conditions(explanation), view.Events(explanation), view.Others(explanation))
 	p.Body = body
 	return nil
 }
@@ -70,28 +67,6 @@ func nodeNotes(e *view.Explanation) (notes []cell) {
 		notes = append(notes, plain("Lease: "+lease+"."))
 	}
 	return notes
-}
-
-func newCheckOfNode(r *request, number int, e *view.Explanation) checkOfNode {
-	check := &e.Checks[number]
-	c := checkOfNode{Name: cell{Text: check.Name, Link: checkLink(check.Name)}, Fields: []field{{"Health", styled(view.Health(check, r.now))}}}
-	if !check.Selected {
-		c.Note = "It does not select the node any more."
-	}
-	if check.Decision != nil {
-		decision := styled(view.State(check.Decision))
-		decision.Text += ", " + view.Why(&view.Target{Decision: check.Decision, HealthySince: check.HealthySince}, r.now)
-		c.Fields = append(c.Fields, field{"Decision", decision})
-	}
-	c.Fields = append(c.Fields, field{"Next", plain(view.WhatNext(e, check, r.now))})
-	id := func(name string) string { return fmt.Sprintf("%s-%d", name, number) }
-	c.Tables = []table{
-		newTable(id("rules"), "Conditions that "+check.Name+" looks at", view.Rules(check, r.now), nil),
-		newTable(id("asked"), view.AskedTitle(check), view.Answers(check, true), nil),
-		newTable(id("steps"), "Steps of "+check.Name, view.StepsOf(check, r.now), nil),
-		newTable(id("remediations"), "Conditions of the remediation objects", view.RemediationConditions(check, r.now), nil),
-	}
-	return c
 }
 
 // noNode says that there is no such node, and which names contain the text.

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"fmt"
 	"net/http"
+	"strconv"
 
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
 )
@@ -30,8 +31,8 @@ type overviewBody struct {
 // overview is the page with everything.
 func (d *Dashboard) overview(r *request, p *page) *problem {
 	overview := r.overview()
-	activity := view.NewActivity(overview)
-	body := &overviewBody{Counts: counts(activity), Lists: short(r, activity, ""), Others: others(overview)}
+	body := &overviewBody{Others: others(overview)}
+	body.Counts, body.Lists = short(overview, "")
 	body.Paging = newPaging(r, "./", "NodeHealthChecks", len(overview.NodeHealthChecks), cardsPerPage)
 	shown := part(overview.NodeHealthChecks, body.Paging)
 	for i := range shown {
@@ -49,14 +50,7 @@ func (d *Dashboard) overview(r *request, p *page) *problem {
 
 // others are MachineHealthChecks and RemediationBudgets.
 func others(overview *view.Overview) []table {
-	machines := newTable("machinehealthchecks", "MachineHealthChecks", view.MachineChecks(overview), checkLink)
-	budgets := newTable("budgets", "RemediationBudgets", view.Budgets(overview, true), checkLink)
-	tables := []table{machines, budgets}
-	for i := range tables {
-		tables[i].Nested = false
-		tables[i].Rows, tables[i].Hidden = first(tables[i].Rows, longList)
-	}
-	return tables
+	return newTables(longList, view.MachineChecks(overview), view.Budgets(overview, true))
 }
 
 // checkBody is what the page of one name shows: of a NodeHealthCheck, a MachineHealthCheck or a budget.
@@ -84,10 +78,9 @@ func (d *Dashboard) check(r *request, p *page) *problem {
 		return noCheck(name, overview)
 	}
 	p.Title = name
-	body := &checkBody{Others: others(overview), Details: []table{newTable("groups", "Groups of the budget", view.Groups(overview, r.now), nil)}}
+	body := &checkBody{Others: others(overview), Details: nested(newTables(longList, view.Groups(overview)))}
 	if len(overview.NodeHealthChecks)+len(overview.MachineHealthChecks) > 0 {
-		activity := view.NewActivity(overview)
-		body.Counts, body.Lists = counts(activity), short(r, activity, name)
+		body.Counts, body.Lists = short(overview, name)
 		body.History = &cell{Text: "History of " + name, Link: historyLink("", name)}
 	}
 	for i := range overview.NodeHealthChecks {
@@ -105,15 +98,15 @@ func (b *checkBody) describe(c *view.Configuration) {
 	b.Spec = []field{
 		{"Selector", plain(c.Selector)}, {"Limit", plain(cmp.Or(c.Limit, "-"))}, {"Healthy delay", plain(cmp.Or(c.HealthyDelay, "-"))},
 	}
-	rules := table{ID: "rules", Title: "A node is unhealthy if", Header: []string{"Condition", "For"}, Nested: true}
+	rules := view.Table{Title: "A node is unhealthy if", Header: []string{"CONDITION", "FOR"}}
 	for _, rule := range c.Rules {
-		rules.Rows = append(rules.Rows, []cell{plain(rule.Condition), plain(rule.Duration)})
+		rules.Add(view.Text(rule.Condition), view.Text(rule.Duration))
 	}
-	steps := table{ID: "steps", Title: "Steps", Header: []string{"Step", "Template", "Timeout"}, Nested: true}
+	steps := view.Table{Title: "Steps", Header: []string{"STEP", "TEMPLATE", "TIMEOUT"}}
 	for i, step := range c.Steps {
-		steps.Rows = append(steps.Rows, []cell{plain(fmt.Sprint(i + 1)), plain(step.Kind + " " + step.Template), plain(cmp.Or(step.Timeout, "-"))})
+		steps.Add(view.Text(strconv.Itoa(i+1)), view.Text(step.Kind+" "+step.Template), view.Text(cmp.Or(step.Timeout, view.Unknown)))
 	}
-	b.Details = append([]table{rules, steps}, b.Details...)
+	b.Details = append(nested(newTables(longList, rules, steps)), b.Details...)
 }
 
 // noCheck says that there is nothing of a name.

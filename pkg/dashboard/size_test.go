@@ -17,7 +17,7 @@ import (
 )
 
 // pages are all that a large cluster makes large.
-var pages = []string{"/", "/check?name=workers", "/nodes?list=waiting", "/nodes?list=next", "/history", "/node?name=node-0017", "/node?name=node"}
+var pages = []string{"/", "/check?name=workers", "/nodes?list=unhealthy-nodes", "/nodes?list=next-to-become-unhealthy", "/history", "/node?name=node-0017", "/node?name=node"}
 
 // large is a cluster with this number of nodes and episodes. Two thirds of the nodes are not healthy.
 func large(nodes, episodes int) *view.Snapshot {
@@ -54,14 +54,14 @@ func TestLargeCluster(t *testing.T) {
 	}
 	overview := read(t, d, "/")
 	require.Contains(t, overview, "1641 of 1666 are not shown here.")
-	require.Contains(t, overview, `<a href="nodes?list=waiting">Show all 1666</a>`)
+	require.Contains(t, overview, `<a href="nodes?list=unhealthy-nodes">Show all 1666</a>`)
 	require.Contains(t, overview, "1642 of 1667 are not shown here.")
-	require.Contains(t, read(t, d, "/check?name=workers"), `<a href="nodes?check=workers&amp;list=waiting">Show all 1666</a>`)
+	require.Contains(t, read(t, d, "/check?name=workers"), `<a href="nodes?check=workers&amp;list=unhealthy-nodes">Show all 1666</a>`)
 	seen := map[string]bool{}
 	for part := 1; part <= 9; part++ {
-		page := read(t, d, fmt.Sprintf("/nodes?list=waiting&page=%d", part))
+		page := read(t, d, fmt.Sprintf("/nodes?list=unhealthy-nodes&page=%d", part))
 		for line := range strings.SplitSeq(page, "\n") {
-			if name, found := strings.CutPrefix(line, `<tr><th scope="row"><a href="node?name=`); found {
+			if _, name, found := strings.Cut(line, `<td><a href="node?name=`); found {
 				seen[name[:len("node-0000")]] = true
 			}
 		}
@@ -69,7 +69,7 @@ func TestLargeCluster(t *testing.T) {
 		require.Equal(t, part > 1, strings.Contains(page, `rel="prev"`))
 	}
 	require.Len(t, seen, 1666, "each is on one of the pages")
-	require.Contains(t, read(t, d, "/nodes?list=waiting&page=99"), "1601 to 1666 of 1666 rows")
+	require.Contains(t, read(t, d, "/nodes?list=unhealthy-nodes&page=99"), "1601 to 1666 of 1666 rows")
 	require.Contains(t, read(t, d, "/history?page=2"), "51 to 100 of 2000 nodes")
 }
 

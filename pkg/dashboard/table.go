@@ -6,20 +6,14 @@ package dashboard
 import (
 	"fmt"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
 )
 
-// cell is a piece of text, perhaps with a meaning, a link, the shape of an outcome, or an instant for
-// programs.
-type cell struct {
-	Text, Class, Link, Shape, Machine string
-}
+// cell is a piece of text, perhaps with a meaning, a link, or the shape of an outcome.
+type cell struct{ Text, Class, Link, Shape string }
 
 // table is a table with a heading. Each row begins with its name.
 type table struct {
@@ -36,14 +30,6 @@ type table struct {
 	Nested bool
 }
 
-// drop leaves out a column.
-func (t *table) drop(column int) {
-	t.Header = slices.Delete(t.Header, column, column+1)
-	for i := range t.Rows {
-		t.Rows[i] = slices.Delete(t.Rows[i], column, column+1)
-	}
-}
-
 // classes are those of what a text means.
 var classes = map[view.Style]string{view.Heading: "strong", view.Good: "good", view.Warning: "warning", view.Bad: "bad", view.Faint: "faint"}
 
@@ -52,32 +38,44 @@ func styled(shown view.Cell) cell { return cell{Text: shown.Text, Class: classes
 
 func plain(text string) cell { return cell{Text: text} }
 
-// moment is a text about an instant, which programs can read.
-func moment(text string, t *metav1.Time) cell {
-	if t == nil {
-		return plain(text)
-	}
-	return cell{Text: text, Machine: newStamp("", t.Time).Machine}
-}
+// links lead from the cells of a column to a page.
+var links = map[string]func(name string) string{"NODE": nodeLink, "CHECK": checkLink, "NAME": checkLink}
 
-// newTable returns a table that the terminal shows, too. The link is that of the first column, nil
-// for none.
-func newTable(id, title string, shown view.Table, link func(name string) string) table {
-	t := table{ID: id, Title: title, Nested: true}
+// newTable returns a table that the terminal shows, too.
+func newTable(shown view.Table) table {
+	t := table{ID: strings.ReplaceAll(strings.ToLower(shown.Title), " ", "-"), Title: shown.Title}
 	for _, head := range shown.Header {
 		t.Header = append(t.Header, heading(head))
 	}
 	for _, row := range shown.Rows {
 		cells := make([]cell, 0, len(row))
-		for _, shown := range row {
+		for i, shown := range row {
 			cells = append(cells, styled(shown))
-		}
-		if link != nil && len(cells) > 0 {
-			cells[0].Link = link(cells[0].Text)
+			if link := links[strings.ToUpper(t.Header[i])]; link != nil && shown.Text != view.Unknown {
+				cells[i].Link = link(shown.Text)
+			}
 		}
 		t.Rows = append(t.Rows, cells)
 	}
 	return t
+}
+
+// newTables returns tables with at most so many rows.
+func newTables(limit int, shown ...view.Table) (tables []table) {
+	for _, one := range shown {
+		t := newTable(one)
+		t.Rows, t.Hidden = first(t.Rows, limit)
+		tables = append(tables, t)
+	}
+	return tables
+}
+
+// nested returns tables below the heading of a section.
+func nested(tables []table) []table {
+	for i := range tables {
+		tables[i].Nested = true
+	}
+	return tables
 }
 
 // fields are the headers that are names of fields.

@@ -4,6 +4,8 @@
 package dashboard
 
 import (
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -66,33 +68,86 @@ func shapeOf(outcome v1alpha1.EpisodeOutcome) string {
 	return "unknown"
 }
 
-func newTimeline(rows *view.Timeline, now time.Time) *timeline {
-	t := &timeline{Ticks: ticks(rows, now)}
-	for i := range rows.Rows {
-		row := &rows.Rows[i]
+// rows are a history by node: what is drawn as one row per node, with a bar for each episode.
+type rows struct {
+	// Start and End are what the rows show.
+	Start, End time.Time
+	// Rows are sorted by name.
+	Rows []nodeRow
+}
+
+// nodeRow is what happened to one node or Machine.
+type nodeRow struct {
+	Target string
+	// Episodes are in order of their detection, the oldest first: a newer one covers it.
+	Episodes []*view.Episode
+}
+
+// newRows returns the rows of a history.
+func newRows(history *view.History) *rows {
+	t := &rows{Start: history.Time.Time, End: history.Time.Time}
+	byTarget := map[string][]*view.Episode{}
+	for i := range slices.Backward(history.Episodes) {
+		episode := &history.Episodes[i]
+		byTarget[episode.Target()] = append(byTarget[episode.Target()], episode)
+		if episode.Detected.Time.Before(t.Start) {
+			t.Start = episode.Detected.Time
+		}
+	}
+	if history.Since != nil {
+		t.Start = history.Since.Time
+	}
+	if history.Until != nil && history.Until.Before(&history.Time) {
+		t.End = history.Until.Time
+	}
+	for _, target := range slices.Sorted(maps.Keys(byTarget)) {
+		t.Rows = append(t.Rows, nodeRow{Target: target, Episodes: byTarget[target]})
+	}
+	return t
+}
+
+// fraction returns where between start and end an instant is, from 0 to 1. What is outside is at
+// the nearer edge.
+func (t *rows) fraction(at time.Time) float64 {
+	span := seconds(t.Start, t.End)
+	if span <= 0 {
+		return 1
+	}
+	return min(max(0, seconds(t.Start, at)/span), 1)
+}
+
+// seconds returns how long it is from a to b, also for what is too long for a [time.Duration].
+func seconds(a, b time.Time) float64 {
+	return float64(b.Unix()-a.Unix()) + float64(b.Nanosecond()-a.Nanosecond())/float64(time.Second)
+}
+
+func newTimeline(shown *rows, now time.Time) *timeline {
+	t := &timeline{Ticks: ticks(shown, now)}
+	for i := range shown.Rows {
+		row := &shown.Rows[i]
 		name := cell{Text: row.Target, Link: historyLink(row.Target, "")}
 		drawn := timelineRow{Name: name, Count: len(row.Episodes)}
 		for _, episode := range row.Episodes {
-			drawn.Bars = append(drawn.Bars, newBar(rows, episode, now))
+			drawn.Bars = append(drawn.Bars, newBar(shown, episode, now))
 		}
 		t.Rows = append(t.Rows, drawn)
 	}
 	return t
 }
 
-func newBar(rows *view.Timeline, e *view.Episode, now time.Time) bar {
+func newBar(shown *rows, e *view.Episode, now time.Time) bar {
 	end := e.End(now)
 	outcome := view.Outcome(e)
 	b := bar{
 		Link: episodeLink(e), Label: describe(e, now), Shape: shapeOf(e.Outcome), Class: classes[outcome.Style],
-		Detected: percent(rows.Fraction(e.Detected.Time)), End: percent(rows.Fraction(end)),
+		Detected: percent(shown.fraction(e.Detected.Time)), End: percent(shown.fraction(end)),
 	}
 	begin := end
 	if e.Started != nil && e.Started.Time.Before(end) {
 		begin = e.Started.Time
 	}
-	b.Wait = newSegment(rows, e.Detected.Time, begin, "wait")
-	b.Repair = newSegment(rows, begin, end, "repair")
+	b.Wait = newSegment(shown, e.Detected.Time, begin, "wait")
+	b.Repair = newSegment(shown, begin, end, "repair")
 	for i := range e.Steps {
 		step, until := &e.Steps[i], end
 		if step.Ended != nil && step.Ended.Time.Before(end) {
@@ -102,22 +157,22 @@ func newBar(rows *view.Timeline, e *view.Episode, now time.Time) bar {
 		if i%2 == 1 {
 			class = "step other"
 		}
-		b.Steps = append(b.Steps, newSegment(rows, step.Started.Time, until, class))
+		b.Steps = append(b.Steps, newSegment(shown, step.Started.Time, until, class))
 	}
-	b.Started, b.Fenced = mark(rows, e.Started), mark(rows, e.Fenced)
+	b.Started, b.Fenced = mark(shown, e.Started), mark(shown, e.Fenced)
 	return b
 }
 
 // mark returns the place of an instant, nothing if there is none.
-func mark(rows *view.Timeline, t *metav1.Time) string {
-	if t == nil || t.Time.Before(rows.Start) || t.Time.After(rows.End) {
+func mark(shown *rows, t *metav1.Time) string {
+	if t == nil || t.Time.Before(shown.Start) || t.Time.After(shown.End) {
 		return ""
 	}
-	return percent(rows.Fraction(t.Time))
+	return percent(shown.fraction(t.Time))
 }
 
-func newSegment(rows *view.Timeline, begin, end time.Time, class string) segment {
-	from, to := rows.Fraction(begin), rows.Fraction(end)
+func newSegment(shown *rows, begin, end time.Time, class string) segment {
+	from, to := shown.fraction(begin), shown.fraction(end)
 	return segment{X: percent(from), Width: percent(max(0, to-from)), Class: class}
 }
 
@@ -151,8 +206,8 @@ var distances = []time.Duration{
 }
 
 // ticks are the labels of the axis: at round times of the day, and at midnight with the date.
-func ticks(rows *view.Timeline, now time.Time) (labels []tick) {
-	start, end := rows.Start.In(now.Location()), rows.End.In(now.Location())
+func ticks(shown *rows, now time.Time) (labels []tick) {
+	start, end := shown.Start.In(now.Location()), shown.End.In(now.Location())
 	days := (end.Unix() - start.Unix()) / int64(day/time.Second) / maxTicks
 	distance := max(distances[len(distances)-1], time.Duration(min(days, longest))*day)
 	for _, d := range distances {
@@ -172,7 +227,7 @@ func ticks(rows *view.Timeline, now time.Time) (labels []tick) {
 			return labels
 		}
 		if !at.Before(start) {
-			labels = append(labels, tick{X: percent(rows.Fraction(at)), Label: label(at, distance)})
+			labels = append(labels, tick{X: percent(shown.fraction(at)), Label: label(at, distance)})
 		}
 	}
 }

@@ -69,7 +69,7 @@ func TestSkipLink(t *testing.T) {
 	b.press(kb.Enter)
 	b.eventually("the focus in the content", func() bool { return eval[string](b, "document.activeElement.id") == "content" })
 	b.press(kb.Tab)
-	require.Equal(t, "#remediating", eval[focus](b, focusScript).Key)
+	require.Equal(t, "#unhealthy-nodes", eval[focus](b, focusScript).Key)
 }
 
 // TestFocusStays: an update leaves the focus where it is, and a marked text, too.

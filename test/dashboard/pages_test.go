@@ -28,7 +28,7 @@ var looks = map[string]look{"light": desk, "dark": {dark: true, width: 1200, hei
 
 // pages are all kinds of pages.
 var pages = []string{
-	"", "check?name=workers", "check?name=zones", "check?name=openshift-machine-api/pool", "nodes?list=waiting", "node?name=worker-07", "node?name=worker-13", "node?name=nowhere", "history", "history?node=worker-02&since=24h",
+	"", "check?name=workers", "check?name=zones", "check?name=openshift-machine-api/pool", "nodes?list=unhealthy-nodes", "node?name=worker-07", "node?name=worker-13", "node?name=nowhere", "history", "history?node=worker-02&since=24h",
 	"episode?check=workers&detected=2026-03-02T07%3A00%3A00Z&node=worker-15",
 }
 
@@ -197,11 +197,11 @@ func TestLarge(t *testing.T) {
 	b.open(address)
 	s.set(large(5000))
 	b.updated(s)
-	require.Contains(t, b.text(), "Show all 1669")
-	run(b, chromedp.Click(chromedp.CSS("section a[href='nodes?list=waiting']")))
-	b.shows("1 to 200 of 1669 rows")
+	require.Contains(t, b.text(), "Show all 1671")
+	run(b, chromedp.Click(chromedp.CSS("section a[href='nodes?list=unhealthy-nodes']")))
+	b.shows("1 to 200 of 1671 rows")
 	run(b, chromedp.Click(chromedp.CSS("a[rel=next]")))
-	b.shows("201 to 400 of 1669 rows")
+	b.shows("201 to 400 of 1671 rows")
 	b.quiet(notFound)
 }
 

@@ -177,7 +177,7 @@ func (c *cluster) newRole(t *testing.T, name, group string, resources ...string)
 // testDashboardPages: everything is there, and nothing can be changed.
 func testDashboardPages(v *viewer, s *scenario) {
 	for path, want := range map[string]string{
-		"/": `<a href="check?name=` + s.name + `">`, "/nodes": "Waiting", "/check?name=" + s.name: "History of " + s.name,
+		"/": `<a href="check?name=` + s.name + `">`, "/nodes": "Unhealthy nodes", "/check?name=" + s.name: "History of " + s.name,
 		"/node?name=" + s.node("b"): "Node " + s.node("b"), "/history": "Episodes", "/assets/script.js": "EventSource",
 	} {
 		status, text := v.get(path)

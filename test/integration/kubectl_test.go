@@ -293,7 +293,6 @@ func testPluginHistory(u *user) {
 		return len(history) > 0 && history[0].Outcome != ""
 	})
 	u.shows([]string{a, "recovered", "PowerCycleRemediation Recovered"}, "history", u.scenario.name, "--since=1d")
-	u.shows([]string{a, "R", "under remediation"}, "history", "--timeline")
 	u.fails(`There is no Node or Machine "unknown": kubectl get nodes lists what there is.`, "history", "--node=unknown")
 	u.shows([]string{"No node was unhealthy"}, "history", "--node", u.node("c"))
 	var history view.History

@@ -67,8 +67,6 @@ func TestMachineHealthCheckInstalled(t *testing.T) {
 		checks:   quietClient(t, c.AdminConfig()).Resource(machineHealthCheck.resource).Namespace(machineNamespace),
 	}
 	i.testDeletion()
-	admin := &user{scenario: &scenario{cluster: c, t: t}, name: "system:admin-of-machines"}
-	admin.shows([]string{"The installation works.", " 5, as in"}, "--as-group=system:masters", "check")
 	i.testAnnotation()
 	i.testTemplate()
 	i.testClusterAPI()

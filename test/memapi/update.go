@@ -39,7 +39,7 @@ type crdSchema struct {
 // shippedSchemas are those of the kinds that manifests define.
 var shippedSchemas = sync.OnceValues(func() (map[schema.GroupKind]*crdSchema, error) {
 	schemas := map[schema.GroupKind]*crdSchema{}
-	err := admission.Documents(func(_, kind string, document []byte) error {
+	err := admission.Documents(func(kind string, document []byte) error {
 		if kind != "CustomResourceDefinition" {
 			return nil
 		}

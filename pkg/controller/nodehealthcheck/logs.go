@@ -56,8 +56,7 @@ func timeOrNever(t time.Time) string {
 	return t.UTC().Format(time.RFC3339)
 }
 
-// logDecisions logs the decisions that have changed since the last report, and by
-// which checks.
+// logDecisions logs the decisions that have changed since the last report.
 func (r *syncResult) logDecisions(ctx context.Context) {
 	logger := klog.FromContext(ctx)
 	if !logger.V(2).Enabled() {
@@ -78,26 +77,8 @@ func (r *syncResult) logDecisions(ctx context.Context) {
 		default:
 			logger.V(2).Info("Decision changed", "node", node, "decision", string(after.Type), "reason", string(after.Reason),
 				"before", string(reasonBefore), "message", after.Message)
-			r.logChecks(logger, result.Plan)
 		}
 	}
-}
-
-// logChecks logs the checks that a node had to pass to get its CR.
-func (r *syncResult) logChecks(logger klog.Logger, plan *remediation.NodePlan) {
-	if !logger.V(4).Enabled() || plan.Node.Verdict.State != health.Unhealthy || plan.Node.Constraints.NodeDeleted {
-		return
-	}
-	passed, refused := []string{}, []string{}
-	for _, check := range r.Policy.Checks(plan) {
-		if check.Passed {
-			passed = append(passed, string(check.Reason))
-		} else {
-			refused = append(refused, string(check.Reason)+": "+check.Message)
-		}
-	}
-	_, _, allowance := r.Policy.Context.Allowance()
-	logger.V(4).Info("Checked", "node", plan.Node.Name, "passed", passed, "refused", refused, "gate", allowance)
 }
 
 // logTransitions logs what has changed for a NodeHealthCheck as a whole, and which nodes

@@ -120,8 +120,6 @@ func logChapters() []logChapter {
 				"V0 Detected unhealthy node node=a note=Node matches unhealthy condition. Node \"a\", condition type \"Ready\", condition status \"Unknown\"",
 				"V0 NodeHealthCheck changed reason=RemediationSkipped note=Skipped remediation because the number of healthy nodes selected by the selector is 1 and should equal or exceed 2",
 				"V2 Decision changed node=a decision=Held reason=GateClosed before= message=",
-				"V4 Checked node=a passed=[Unselected Disabled InvalidSpec Terminating ClockUntrusted ClusterUpgrading Paused StormActive Excluded MachineHealthCheck BudgetExhausted ForeignRemediation LeaseTaken]" +
-					" refused=[GateClosed: 1 of 2 nodes are healthy, at least 2 have to be] gate=1 of 2 nodes are healthy, at least 2 have to be",
 			},
 		},
 		{
@@ -141,8 +139,6 @@ func logChapters() []logChapter {
 				"V5 Planned node=b state=Healthy condition= since=never remediations=0 foreign=0 reason= actions=[] recheck=never",
 				"V0 Gate opened observed=2 healthy=1 required=1",
 				"V2 Decision changed node=a decision=Remediating reason=StepRunning before=GateClosed message=RebootRemediation a is running",
-				"V4 Checked node=a passed=[Unselected Disabled InvalidSpec Terminating ClockUntrusted ClusterUpgrading Paused GateClosed StormActive Excluded MachineHealthCheck BudgetExhausted ForeignRemediation LeaseTaken]" +
-					" refused=[] gate=1 of 2 nodes are healthy, at least 1 have to be",
 			},
 		},
 		{

@@ -60,7 +60,7 @@ func newRules() (*Rules, error) {
 	rules := &Rules{kinds: map[schema.GroupKind]func() (*kind, error){}}
 	var crds []*apiextensionsv1.CustomResourceDefinition
 	var policies []*admissionregistrationv1.ValidatingAdmissionPolicy
-	err := Documents(func(_, kind string, document []byte) error {
+	err := Documents(func(kind string, document []byte) error {
 		switch kind {
 		case "CustomResourceDefinition":
 			crds = append(crds, &apiextensionsv1.CustomResourceDefinition{})
@@ -82,8 +82,8 @@ func newRules() (*Rules, error) {
 	return rules, nil
 }
 
-// Documents calls a function with each document of the manifests, with the path of its file, and with its kind.
-func Documents(each func(path, kind string, document []byte) error) error {
+// Documents calls a function with each document of the manifests, and with its kind.
+func Documents(each func(kind string, document []byte) error) error {
 	return fs.WalkDir(manifests.Files, ".", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
@@ -92,7 +92,7 @@ func Documents(each func(path, kind string, document []byte) error) error {
 	})
 }
 
-func documentsOf(path string, each func(path, kind string, document []byte) error) error {
+func documentsOf(path string, each func(kind string, document []byte) error) error {
 	content, err := manifests.Files.ReadFile(path)
 	if err != nil {
 		return err
@@ -112,7 +112,7 @@ func documentsOf(path string, each func(path, kind string, document []byte) erro
 		if err := yaml.Unmarshal(document, &header); err != nil {
 			return fmt.Errorf("%s: %w", path, err)
 		}
-		if err := each(path, header.Kind, document); err != nil {
+		if err := each(header.Kind, document); err != nil {
 			return fmt.Errorf("%s: %w", path, err)
 		}
 	}

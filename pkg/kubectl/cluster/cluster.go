@@ -8,7 +8,6 @@ package cluster
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -46,22 +45,10 @@ type Clients struct {
 	Program string
 }
 
-// explain is Explain in the words for the user of these clients. A user of the dashboard cannot choose
-// another --context.
+// explain is Explain, in the words for the user of these clients.
 func (c *Clients) explain(err error, verb, resource string) error {
-	switch {
-	case c.Program == "":
-		return Explain(err, verb, resource)
-	case Denied(err):
+	if c.Program != "" && Denied(err) {
 		return &Error{Sentence: fmt.Sprintf("%s may not %s %s: grant its ServiceAccount the permission.", c.Program, verb, resource), Cause: err}
-	case NotServed(err):
-		return &Error{Sentence: fmt.Sprintf("This cluster has no %s: install the CustomResourceDefinitions of nhc-controller.", resource), Cause: err}
-	case apierrors.IsUnauthorized(err):
-		return &Error{Sentence: c.Program + ": the API server does not accept its credentials.", Cause: err}
-	case errors.Is(err, context.DeadlineExceeded), apierrors.IsTimeout(err), apierrors.IsServerTimeout(err):
-		return &Error{Sentence: fmt.Sprintf("The API server does not answer in time (%v).", err), Cause: err}
-	case isNetwork(err):
-		return &Error{Sentence: fmt.Sprintf("%s cannot reach the API server (%v).", c.Program, networkCause(err)), Cause: err}
 	}
 	return Explain(err, verb, resource)
 }
@@ -79,7 +66,7 @@ type kind struct {
 	// client is the client for list and watch. Clients in tests cannot do everything that an API
 	// server can.
 	client any
-	list   func(context.Context, metav1.ListOptions) (runtime.Object, error)
+	list   listing
 	watch  func(context.Context, metav1.ListOptions) (watch.Interface, error)
 	// add puts objects into a snapshot.
 	add func(*view.Snapshot, []runtime.Object)
@@ -192,9 +179,6 @@ func sorted[T metav1.Object](objects []runtime.Object) []T {
 	return typed
 }
 
-// pageSize is how many objects are read at once.
-const pageSize = 200
-
 // Read reads a snapshot once.
 func Read(ctx context.Context, clients *Clients, wanted Kinds) (*view.Snapshot, error) {
 	kinds := wanted.of(clients)
@@ -231,12 +215,22 @@ type answer struct {
 	err     error
 }
 
-// read lists a kind page by page. Of each object it keeps what is shown: a Node has many images
-// and annotations.
-func (k *kind) read(ctx context.Context, clients *Clients) (read answer) {
-	lister := pager.New(pager.SimplePageFunc(func(options metav1.ListOptions) (runtime.Object, error) { return k.list(ctx, options) }))
+// pageSize is how many objects are read at once.
+const pageSize = 200
+
+// listing is the request of a client.
+type listing func(context.Context, metav1.ListOptions) (runtime.Object, error)
+
+// each lists page by page.
+func (l listing) each(ctx context.Context, visit func(runtime.Object) error) error {
+	lister := pager.New(pager.SimplePageFunc(func(options metav1.ListOptions) (runtime.Object, error) { return l(ctx, options) }))
 	lister.PageSize, lister.PageBufferSize = pageSize, 1 // More would only be kept in memory.
-	read.err = lister.EachListItem(ctx, metav1.ListOptions{}, func(object runtime.Object) error {
+	return lister.EachListItem(ctx, metav1.ListOptions{}, visit)
+}
+
+// read lists a kind. Of each object it keeps what is shown: a Node has many images and annotations.
+func (k *kind) read(ctx context.Context, clients *Clients) (read answer) {
+	read.err = k.list.each(ctx, func(object runtime.Object) error {
 		kept, err := trim(object)
 		if err == nil {
 			read.objects = append(read.objects, kept.(runtime.Object))

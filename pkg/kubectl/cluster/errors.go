@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/url"
 	"regexp"
 	"slices"
@@ -65,14 +64,12 @@ func Explain(err error, verb, resource string) error {
 	if known, ok := errors.AsType[*Error](err); ok {
 		return known
 	}
-	sentence := fmt.Sprintf("Cannot %s %s: %v.", verb, resource, err)
+	sentence := fmt.Sprintf("Cannot %s %s: %s.", verb, resource, message(err))
 	switch {
 	case errors.Is(err, context.Canceled):
 		sentence = "Interrupted."
 	case clientcmd.IsEmptyConfig(err):
 		sentence = "No cluster is configured: there is no kubeconfig, or it is empty. Set KUBECONFIG, or give --kubeconfig or --server."
-	case apierrors.IsUnauthorized(err):
-		sentence = "The API server does not accept your credentials: log in again, or choose another --context."
 	case Denied(err):
 		advice := "no role of nhc-controller permits it, ask for one that does"
 		if known := roles[resource]; known != nil {
@@ -82,16 +79,10 @@ func Explain(err error, verb, resource string) error {
 		return &Error{Sentence: denied + ": " + advice + ".", Cause: err, Denied: denied}
 	case apierrors.IsForbidden(err), apierrors.IsInvalid(err), apierrors.IsConflict(err):
 		sentence = fmt.Sprintf("The API server refuses to %s %s: %s.", verb, resource, message(err))
-	case NotServed(err) && !ours[resource]:
-		sentence = fmt.Sprintf("This cluster has no %s.", resource)
+	case NotServed(err) && ours[resource]:
+		sentence = fmt.Sprintf("This cluster has no %s: install the CustomResourceDefinitions of nhc-controller.", resource)
 	case NotServed(err):
-		sentence = fmt.Sprintf("This cluster has no %s: install the CustomResourceDefinitions of nhc-controller, or choose another --context.", resource)
-	case apierrors.IsNotFound(err):
-		sentence = fmt.Sprintf("Not found: %s.", message(err))
-	case errors.Is(err, context.DeadlineExceeded), apierrors.IsTimeout(err), apierrors.IsServerTimeout(err):
-		sentence = fmt.Sprintf("The API server does not answer in time: try again, or give a longer --request-timeout (%v).", err)
-	case isNetwork(err):
-		sentence = fmt.Sprintf("The API server cannot be reached: check --context, --server and the network (%v).", networkCause(err))
+		sentence = fmt.Sprintf("This cluster has no %s.", resource)
 	}
 	return &Error{Sentence: sentence, Cause: err}
 }
@@ -118,23 +109,10 @@ func NotServed(err error) bool {
 	return details == nil || details.Name == "" || slices.ContainsFunc(details.Causes, func(cause metav1.StatusCause) bool { return cause.Type == metav1.CauseTypeUnexpectedServerResponse })
 }
 
-// message returns what the API server says, without a full stop.
+// message returns what the API server says, or why there is no answer, without a full stop.
 func message(err error) string {
-	return strings.TrimRight(err.Error(), ".")
-}
-
-// isNetwork reports whether there was no answer at all. Errors of a file system also implement
-// [net.Error].
-func isNetwork(err error) bool {
-	_, request := errors.AsType[*url.Error](err)
-	_, connection := errors.AsType[*net.OpError](err)
-	return request || connection
-}
-
-// networkCause leaves out the URL of the request.
-func networkCause(err error) error {
-	if wrapped, ok := errors.AsType[*url.Error](err); ok {
-		return wrapped.Err
+	if request, ok := errors.AsType[*url.Error](err); ok {
+		err = request.Err
 	}
-	return err
+	return strings.TrimRight(err.Error(), ".")
 }

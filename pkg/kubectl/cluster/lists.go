@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/tools/pager"
+	"k8s.io/client-go/dynamic"
 
 	machinev1beta1 "github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
@@ -43,8 +43,7 @@ func HealthCheckNames(ctx context.Context, clients *Clients) ([]string, error) {
 }
 
 func names(ctx context.Context, k kind) (found []string, err error) {
-	lister := pager.New(pager.SimplePageFunc(func(options metav1.ListOptions) (runtime.Object, error) { return k.list(ctx, options) }))
-	err = lister.EachListItem(ctx, metav1.ListOptions{}, func(object runtime.Object) error {
+	err = k.list.each(ctx, func(object runtime.Object) error {
 		accessor := object.(metav1.Object)
 		name := accessor.GetName()
 		if accessor.GetNamespace() != "" {
@@ -88,17 +87,15 @@ func ReadObjects(ctx context.Context, clients *Clients) ([]*unstructured.Unstruc
 
 // list lists a resource, page by page, in the namespace that the user has chosen.
 func (c *Clients) list(ctx context.Context, resource schema.GroupVersionResource) (objects []*unstructured.Unstructured, err error) {
-	client := c.Dynamic.Resource(resource)
-	lister := pager.New(pager.SimplePageFunc(func(options metav1.ListOptions) (runtime.Object, error) {
-		if c.Namespace != "" && resource.Group != v1alpha1.SchemeGroupVersion.Group {
-			return client.Namespace(c.Namespace).List(ctx, options)
-		}
+	var client dynamic.ResourceInterface = c.Dynamic.Resource(resource)
+	if c.Namespace != "" && resource.Group != v1alpha1.SchemeGroupVersion.Group {
+		client = c.Dynamic.Resource(resource).Namespace(c.Namespace)
+	}
+	list := listing(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 		return client.List(ctx, options)
-	}))
-	err = lister.EachListItem(ctx, metav1.ListOptions{}, func(object runtime.Object) error {
-		if read, ok := object.(*unstructured.Unstructured); ok {
-			objects = append(objects, read)
-		}
+	})
+	err = list.each(ctx, func(object runtime.Object) error {
+		objects = append(objects, object.(*unstructured.Unstructured))
 		return nil
 	})
 	return objects, err

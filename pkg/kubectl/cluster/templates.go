@@ -128,39 +128,27 @@ func (c *Clients) mapping(kind schema.GroupVersionKind) (*meta.RESTMapping, erro
 // refused returns the first verb that the controller may not do on a resource, empty if it may do all,
 // or if the question itself is not permitted.
 func (r *factsReader) refused(ctx context.Context, resource schema.GroupResource, namespace string, verbs []string) (string, error) {
-	if r.uncheckable {
-		return "", nil
-	}
-	verb, err := r.Refused(ctx, r.account, resource, namespace, verbs)
-	if err == nil {
-		return verb, nil
-	}
-	r.uncheckable = true
-	if ctxEnded(err) {
-		return "", err
-	}
-	r.facts.Missing = append(r.facts.Missing, view.Missing{Resource: "the permissions of the controller", Reason: err.Error()})
-	return "", nil
-}
-
-// Refused returns the first verb that a ServiceAccount may not do on a resource, empty if it may do all. A
-// subresource follows the resource after a slash.
-func (c *Clients) Refused(ctx context.Context, account ServiceAccount, resource schema.GroupResource, namespace string, verbs []string) (string, error) {
-	name, subresource, _ := strings.Cut(resource.Resource, "/")
 	for _, verb := range verbs {
-		review, err := c.Kube.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{
+		if r.uncheckable {
+			return "", nil
+		}
+		review, err := r.Kube.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{
 			Spec: authorizationv1.SubjectAccessReviewSpec{
-				User:   fmt.Sprintf("system:serviceaccount:%s:%s", account.Namespace, account.Name),
-				Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + account.Namespace, "system:authenticated"},
+				User:   fmt.Sprintf("system:serviceaccount:%s:%s", r.account.Namespace, r.account.Name),
+				Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + r.account.Namespace, "system:authenticated"},
 				ResourceAttributes: &authorizationv1.ResourceAttributes{
-					Group: resource.Group, Resource: name, Subresource: subresource, Verb: verb, Namespace: namespace,
+					Group: resource.Group, Resource: resource.Resource, Verb: verb, Namespace: namespace,
 				},
 			},
 		}, metav1.CreateOptions{})
 		if err != nil {
-			return "", Explain(err, "create", "subjectaccessreviews")
-		}
-		if !review.Status.Allowed {
+			r.uncheckable = true
+			err = Explain(err, "create", "subjectaccessreviews")
+			if ctxEnded(err) {
+				return "", err
+			}
+			r.facts.Missing = append(r.facts.Missing, view.Missing{Resource: "the permissions of the controller", Reason: err.Error()})
+		} else if !review.Status.Allowed {
 			return verb, nil
 		}
 	}

@@ -10,17 +10,17 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/nhc-controller/nhc-controller/pkg/buildinfo"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/cluster"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/installation"
+	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
 )
 
 // checkOptions are the flags of check.
 type checkOptions struct {
-	out                     output
-	account, leaseNamespace string
-	wait                    bool
-	timeout                 time.Duration
+	out            output
+	leaseNamespace string
+	wait           bool
+	timeout        time.Duration
 }
 
 // checkInterval is the time between two looks at an installation that does not work yet.
@@ -30,14 +30,14 @@ func (r *root) check() *cobra.Command {
 	var options checkOptions
 	command := &cobra.Command{
 		Use:   "check",
-		Short: "Check that the controller is installed as shipped, and works",
-		Long: `Checks an installation: the CustomResourceDefinitions and admission policies, compared with those
-of this version; the namespace of leases; the permissions of the controller; that one is at
-work, by the lease of the leader and the clock of the API server; the template and the
-permissions of each step that a health check has; remediation objects whose health check is
-gone; and whether the API server accepts a NodeHealthCheck, in a dry run. It changes nothing.
+		Short: "Check that the controller is installed, and works",
+		Long: `Checks an installation: whether the API server has the CustomResourceDefinitions, and accepts a
+NodeHealthCheck in a dry run; the namespace of leases; whether all replicas are ready, and one is at
+work, by the lease of the leader and the clock of the API server; and which health checks wait for
+a correction, as of a template or a permission. It changes nothing.
 
-It exits with 0 if all is well, and with 1 if something is not, or cannot be read.`,
+It exits with 0 if all is well, with 1 if something is not, and with 2 if nothing is wrong in what it
+could look at, and a part could not be read. Parts that take a permission that you do not have need an admin.`,
 		Example: `  kubectl apply --server-side -f install.yaml && kubectl nhc check --wait`,
 		GroupID: looking,
 		Args:    cobra.NoArgs,
@@ -46,40 +46,37 @@ It exits with 0 if all is well, and with 1 if something is not, or cannot be rea
 		},
 	}
 	options.out.add(command, formatTable, formatJSON, formatYAML)
-	command.Flags().StringVar(&options.account, "service-account", "", "ServiceAccount of the controller (default nhc-controller, in the namespace of the leader)")
 	command.Flags().StringVar(&options.leaseNamespace, "lease-namespace", defaultLeaseNamespace, "Namespace of the leases of nodes")
-	command.Flags().BoolVar(&options.wait, "wait", false, "Wait until all is well")
+	command.Flags().BoolVar(&options.wait, "wait", false, "Wait until all that you may see is well")
 	command.Flags().DurationVar(&options.timeout, "timeout", 2*time.Minute, "How long to wait")
 	return command
 }
 
 func (r *root) runCheck(ctx context.Context, options *checkOptions) error {
-	wanted := installation.Options{LeaseNamespace: options.leaseNamespace, Version: buildinfo.Version().GitVersion, Now: r.Now}
-	if options.account != "" {
-		var err error
-		if wanted.Account, err = serviceAccount(options.account); err != nil {
-			return err
-		}
-	}
 	clients, err := r.clients()
 	if err != nil {
 		return err
 	}
-	report, err := installation.Check(ctx, clients, wanted)
-	for deadline := r.Now().Add(options.timeout); options.wait && (err != nil || !report.Works()) && r.Now().Before(deadline); {
+	report, err := installation.Check(ctx, clients, options.leaseNamespace, r.Now())
+	for deadline := r.Now().Add(options.timeout); options.wait && (err != nil || report.Unsettled()) && r.Now().Before(deadline); {
 		select {
 		case <-ctx.Done():
 			return cluster.Explain(ctx.Err(), "ask", "the cluster")
 		case <-time.After(checkInterval):
 		}
-		report, err = installation.Check(ctx, clients, wanted)
+		report, err = installation.Check(ctx, clients, options.leaseNamespace, r.Now())
 	}
 	if err != nil {
 		return err
 	}
-	err = r.show(options.out, report, report.Print)
-	if problems, unread := report.Count(); err == nil && problems+unread > 0 {
-		return &cluster.Error{Sentence: fmt.Sprintf("The installation is not in order: %d problems, %d not checked.", problems, unread)}
+	if err := r.show(options.out, report, report.Print); err != nil {
+		return err
 	}
-	return err
+	switch problems, admin, unread := report.Count(); {
+	case problems > 0:
+		return &cluster.Error{Sentence: fmt.Sprintf("The installation is not in order: %s.", view.Counted(problems, "problem"))}
+	case admin+unread > 0:
+		return unseen{&cluster.Error{Sentence: fmt.Sprintf("Nothing is wrong in what could be seen: %d parts need an admin, %d could not be read.", admin, unread)}}
+	}
+	return nil
 }

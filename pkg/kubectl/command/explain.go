@@ -39,10 +39,9 @@ func (r *root) explainNode() *cobra.Command {
 		Use:   "node NODE",
 		Short: "Explain why a node is remediated, or why not",
 		Long: `Compares the conditions of a node with each NodeHealthCheck that selects it, or says why none
-does; what happens next and when; the checks before a remediation that refuse it, with the
-numbers that the controller has reported last (-o wide shows all of them, in the order in
-which it asks); the steps with the conditions of their remediation objects; the lease of
-the node; and recent events.`,
+does; what the controller has decided, and what happens next and when; what holds for the whole
+health check; the steps with the conditions of their remediation objects; the lease of the node;
+and recent events.`,
 		Example:           `  kubectl nhc explain node node-3`,
 		Args:              exactlyOne("Node", "kubectl get nodes"),
 		ValidArgsFunction: cobra.CompletionFunc(r.complete(false, cluster.NodeNames)),
@@ -64,10 +63,10 @@ the node; and recent events.`,
 			if explanation == nil {
 				return notFound("Node", node, view.NodeNames(snapshot), "kubectl get nodes")
 			}
-			return r.show(out, explanation, func(printer *view.Printer) { explanation.Print(printer, out.format == formatWide) })
+			return r.show(out, explanation, explanation.Print)
 		},
 	}
-	out.add(command, formatTable, formatWide, formatJSON, formatYAML)
+	out.add(command, formatTable, formatJSON, formatYAML)
 	command.Flags().StringVar(&leaseNamespace, "lease-namespace", defaultLeaseNamespace, "Namespace of the leases of nodes")
 	return command
 }

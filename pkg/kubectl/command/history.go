@@ -16,20 +16,19 @@ import (
 
 func (r *root) history() *cobra.Command {
 	var (
-		out      output
-		node     string
-		since    string
-		timeline bool
+		out   output
+		node  string
+		since string
 	)
 	command := &cobra.Command{
 		Use:   "history [NAME]",
-		Short: "Show what happened before, as a table or as a timeline",
+		Short: "Show what happened before",
 		Long: `Shows the episodes that the status of NodeHealthChecks and MachineHealthChecks records: when a
 node became unhealthy, what was tried, how long it took, and how it ended. With a NAME,
 only those of that health check. Status keeps 20 episodes by default, see
-spec.remediationHistoryLimit.`,
+spec.remediationHistoryLimit. The dashboard draws them.`,
 		Example: `  kubectl nhc history
-  kubectl nhc history workers --since 7d --timeline
+  kubectl nhc history workers --since 7d
   kubectl nhc history --node node-3 -o wide`,
 		GroupID:           looking,
 		Args:              atMostOne,
@@ -43,9 +42,6 @@ spec.remediationHistoryLimit.`,
 					return err
 				}
 				filter.Since = now.Add(-age)
-			}
-			if timeline && !out.forPeople() {
-				return &cluster.Error{Sentence: "A timeline is for people: leave out --timeline or --output."}
 			}
 			clients, err := r.clients()
 			if err != nil {
@@ -65,19 +61,12 @@ spec.remediationHistoryLimit.`,
 			if names, all := view.Targets(snapshot); node != "" && len(history.Episodes) == 0 && all && !slices.Contains(names, node) {
 				return notFound("Node or Machine", node, names, "kubectl get nodes")
 			}
-			return r.show(out, history, func(printer *view.Printer) {
-				if timeline {
-					history.PrintTimeline(printer)
-				} else {
-					history.Print(printer, out.format == formatWide)
-				}
-			})
+			return r.show(out, history, func(printer *view.Printer) { history.Print(printer, out.format == formatWide) })
 		},
 	}
 	out.add(command, formatTable, formatWide, formatJSON, formatYAML)
 	command.Flags().StringVar(&node, "node", "", "Show only this node or Machine")
 	command.Flags().StringVar(&since, "since", "", "Show only what had not ended this long ago, such as 12h or 7d")
-	command.Flags().BoolVar(&timeline, "timeline", false, "Show one line per node, with a bar for each episode")
 	_ = command.RegisterFlagCompletionFunc("node", cobra.CompletionFunc(r.complete(true, cluster.NodeNames))) // The flag exists.
 	return command
 }

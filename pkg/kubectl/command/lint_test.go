@@ -75,7 +75,7 @@ func TestLintWithoutCluster(t *testing.T) {
 	var report lint.Report
 	require.NoError(t, json.Unmarshal([]byte(out), &report))
 	require.Len(t, report.Missing, 1)
-	require.Contains(t, report.Missing[0].Reason, "The API server cannot be reached")
+	require.Contains(t, report.Missing[0].Reason, "Cannot ask the cluster: ")
 	require.Equal(t, []lint.Object{{Source: "standard input", Kind: "NodeHealthCheck", Name: "good", Findings: []lint.Finding{}}}, report.Objects)
 }
 

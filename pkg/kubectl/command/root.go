@@ -38,7 +38,15 @@ const (
 	ExitOK = 0
 	// ExitError means that it has failed. Standard error has one sentence.
 	ExitError = 1
+	// ExitUnseen means that check has found nothing wrong, and could not look at everything.
+	ExitUnseen = 2
 )
+
+// unseen is the error of a command that ends with ExitUnseen.
+type unseen struct{ error }
+
+// Unwrap returns the error itself.
+func (u unseen) Unwrap() error { return u.error }
 
 // Run runs the command with these arguments, and returns its exit code.
 func Run(ctx context.Context, environment Environment, args []string) int {
@@ -50,6 +58,9 @@ func Run(ctx context.Context, environment Environment, args []string) int {
 	}
 	for _, sentence := range explain(err) {
 		fmt.Fprintln(environment.ErrOut, "Error: "+view.Clean(sentence))
+	}
+	if _, partly := errors.AsType[unseen](err); partly {
+		return ExitUnseen
 	}
 	return ExitError
 }

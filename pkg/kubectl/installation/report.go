@@ -4,8 +4,11 @@
 package installation
 
 import (
+	"errors"
 	"fmt"
+	"strings"
 
+	"github.com/nhc-controller/nhc-controller/pkg/kubectl/cluster"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
 )
 
@@ -21,44 +24,70 @@ type Part struct {
 	Problems []string `json:"problems,omitempty"`
 	// Unread says why a part could not be checked.
 	Unread []string `json:"unread,omitempty"`
+	// NeedsAdmin means that a part could not be checked for want of a permission.
+	NeedsAdmin bool `json:"needsAdmin,omitempty"`
 	// Found says what was found.
 	Found string `json:"found,omitempty"`
 }
 
-// Count returns the number of problems, and of parts that could not be checked.
-func (r *Report) Count() (problems, unread int) {
-	for _, part := range r.Parts {
-		problems += len(part.Problems)
-		unread += len(part.Unread)
-	}
-	return problems, unread
+func (p *Part) problem(format string, args ...any) {
+	p.Problems = append(p.Problems, fmt.Sprintf(format, args...))
 }
 
-// Works reports whether everything was read and is in order.
-func (r *Report) Works() bool {
-	problems, unread := r.Count()
-	return problems+unread == 0
+// unknown records why something cannot be read.
+func (p *Part) unknown(err error, verb, resource string) {
+	err = cluster.Explain(err, verb, resource)
+	known, ok := errors.AsType[*cluster.Error](err)
+	p.NeedsAdmin = ok && known.Denied != ""
+	p.Unread = append(p.Unread, err.Error())
+}
+
+// Count returns the number of problems, of parts that need an admin to be checked, and of parts that could not be checked
+// for another reason.
+func (r *Report) Count() (problems, admin, unread int) {
+	for _, part := range r.Parts {
+		problems += len(part.Problems)
+		switch {
+		case part.NeedsAdmin:
+			admin++
+		case len(part.Unread) > 0:
+			unread++
+		}
+	}
+	return problems, admin, unread
+}
+
+// Unsettled reports whether another look may find less: a permission that is missing stays so.
+func (r *Report) Unsettled() bool {
+	problems, _, unread := r.Count()
+	return problems+unread > 0
 }
 
 // Print prints the problems of an installation, then the parts that could not be checked, then the
 // parts in order.
 func (r *Report) Print(printer *view.Printer) {
 	sections := view.Sections{Printer: printer}
-	if r.Works() {
-		sections.Lines([][]view.Cell{{{Text: "The installation works.", Style: view.Good}}})
-	}
 	var problems, unread [][]view.Cell
+	var admin []string
 	well := view.Table{Header: []string{"CHECKED", "FOUND"}}
 	for _, part := range r.Parts {
 		for _, problem := range part.Problems {
 			problems = append(problems, []view.Cell{{Text: part.Name + ": ", Style: view.Bad}, view.Text(problem)})
 		}
-		for _, reason := range part.Unread {
-			unread = append(unread, []view.Cell{{Text: fmt.Sprintf("%s: not checked. ", part.Name), Style: view.Warning}, view.Text(reason)})
-		}
-		if len(part.Problems)+len(part.Unread) == 0 {
+		switch {
+		case part.NeedsAdmin:
+			admin = append(admin, part.Name)
+		case len(part.Unread) > 0:
+			unread = append(unread, []view.Cell{{Text: part.Name + ": not checked. ", Style: view.Warning}, view.Text(strings.Join(part.Unread, " "))})
+		case len(part.Problems) == 0:
 			well.Add(view.Text(part.Name), view.Text(part.Found))
 		}
+	}
+	if len(admin) > 0 {
+		unread = append(unread, []view.Cell{{Text: view.Counted(len(admin), "part") + " need an admin: ", Style: view.Warning}, view.Text(strings.Join(admin, ", "))})
+	}
+	if len(problems)+len(unread) == 0 {
+		problems = [][]view.Cell{{{Text: "The installation works.", Style: view.Good}}}
 	}
 	sections.Lines(problems)
 	sections.Lines(unread)

@@ -120,11 +120,6 @@ func WhatNext(e *Explanation, check *CheckOfNode, now time.Time) string {
 	case check.State == health.SoonUnhealthy.String() && check.Unhealthy != nil:
 		return fmt.Sprintf("at %s (in %s) the node is unhealthy, unless the condition changes", Clock(check.Unhealthy, now), In(check.Unhealthy, now))
 	}
-	for _, asked := range check.Asked {
-		if asked.Answer == Refused {
-			return "nothing begins as long as " + string(asked.Reason) + " refuses it: " + advice(asked.Reason, check.Name, e.Node)
-		}
-	}
 	if check.State == health.Unhealthy.String() {
 		return "the controller has not reported the node yet"
 	}

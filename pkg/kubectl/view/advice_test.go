@@ -75,28 +75,15 @@ func TestWhatNext(t *testing.T) {
 	}
 }
 
-// TestAnswersOfRunning: what refuses a next step does not look as if it refused what runs.
-func TestAnswersOfRunning(t *testing.T) {
-	t.Parallel()
-	refused := CheckOfNode{Name: "workers", State: "Unhealthy", Asked: []Asked{{Reason: v1alpha1.DecidedGateClosed, Answer: Refused}}}
-	require.Contains(t, printedCheck(refused, false), "REFUSED")
-	refused.Remediations = []Remediation{{}}
-	require.NotContains(t, printedCheck(refused, false), "REFUSED")
-	require.Contains(t, printedCheck(refused, true), "What workers asks before it begins a next step, in this order")
-}
-
 func TestRepeatedMessage(t *testing.T) {
 	t.Parallel()
 	text := "too many (total: 3, unhealthy: 2)"
-	machine := Target{Name: "m", Decision: decision(v1alpha1.DecidedGateClosed, text, nil)}
-	overview := &Overview{MachineHealthChecks: []MachineCheck{{Held: &Held{Message: text}, Machines: []Target{machine, machine}}}}
+	machine := machinev1beta1.UnhealthyMachine{Name: "m", Decision: *decision(v1alpha1.DecidedGateClosed, text, nil)}
+	overview := &Overview{MachineHealthChecks: []*machinev1beta1.MachineHealthCheck{{Status: machinev1beta1.MachineHealthCheckStatus{
+		Conditions:        []machinev1beta1.Condition{{Type: machinev1beta1.ConditionRemediationAllowed, Status: corev1.ConditionFalse, Message: text}},
+		UnhealthyMachines: []machinev1beta1.UnhealthyMachine{machine, machine},
+	}}}}
 	require.Equal(t, 1, strings.Count(printedOverview(overview), text))
-}
-
-func printedCheck(check CheckOfNode, wide bool) string {
-	var text strings.Builder
-	(&Explanation{Node: "node-1", Time: metav1.NewTime(now), Checks: []CheckOfNode{check}}).Print(NewPrinter(&text, Options{}), wide)
-	return text.String()
 }
 
 func printedOverview(overview *Overview) string {

@@ -99,9 +99,9 @@ func (o *Overview) failingNodes() sets.Set[string] {
 			}
 		}
 	}
-	for i := range o.MachineHealthChecks {
-		for _, machine := range o.MachineHealthChecks[i].Machines {
-			names.Insert(machine.Node)
+	for _, mhc := range o.MachineHealthChecks {
+		for i := range mhc.Status.UnhealthyMachines {
+			names.Insert(mhc.Status.UnhealthyMachines[i].Node)
 		}
 	}
 	return names

@@ -51,9 +51,9 @@ type Explanation struct {
 	Checks []CheckOfNode `json:"nodeHealthChecks"`
 	// Others are those that do not, with the reason.
 	Others []NotSelected `json:"notSelectedBy,omitempty"`
-	Lease  *Lease        `json:"lease,omitempty"`
-	// Events are in order of time, the newest last.
-	Events []Event `json:"events,omitempty"`
+	// Lease and Events are as the API server has them, the newest event last.
+	Lease  *coordinationv1.Lease `json:"lease,omitempty"`
+	Events []corev1.Event        `json:"events,omitempty"`
 	// Missing is not empty if the explanation is partial.
 	Missing []Missing `json:"missing,omitempty"`
 }
@@ -74,8 +74,8 @@ type CheckOfNode struct {
 	Name string `json:"name"`
 	// Selected is false for a node that is still under remediation.
 	Selected bool `json:"selected"`
-	// State is Healthy, SoonUnhealthy or Unhealthy, by the conditions of the Node now. It is
-	// empty without a Node.
+	// State is Healthy, SoonUnhealthy or Unhealthy, by the conditions of the Node now, and by what the
+	// controller has written of a node that it lists. It is empty without a Node.
 	State string `json:"state,omitempty"`
 	// NeverReported means that it is SoonUnhealthy because it has no condition Ready.
 	NeverReported bool `json:"neverReported,omitempty"`
@@ -84,10 +84,9 @@ type CheckOfNode struct {
 	Rules     []Rule       `json:"rules"`
 	// Decision is what the controller has decided last, absent for a node that it does not list.
 	Decision *v1alpha1.Decision `json:"decision,omitempty"`
-	// Asked are the checks before a remediation object is created, in order: the first one that
-	// is not passed decides.
-	Asked []Asked `json:"checks,omitempty"`
-	Steps []Step  `json:"steps,omitempty"`
+	// Notes are what holds for the whole NodeHealthCheck, as why nothing begins.
+	Notes []string `json:"notes,omitempty"`
+	Steps []Step   `json:"steps,omitempty"`
 	// Gate is absent as long as the controller has counted no nodes, and NotHealthy are the nodes that it lists.
 	Gate         *Gate         `json:"gate,omitempty"`
 	NotHealthy   []string      `json:"notHealthy,omitempty"`
@@ -109,21 +108,6 @@ type Rule struct {
 	Doubt   string       `json:"doubt,omitempty"`
 	Expires *metav1.Time `json:"expires,omitempty"`
 }
-
-// Asked is one check, and the answer.
-type Asked struct {
-	Reason v1alpha1.DecisionReason `json:"reason"`
-	// Answer is Passed, Refused or NotAsked.
-	Answer  string `json:"answer"`
-	Message string `json:"message,omitempty"`
-}
-
-// Answers of a check.
-const (
-	Passed   = "Passed"
-	Refused  = "Refused"
-	NotAsked = "NotAsked"
-)
 
 // Step is one step of a NodeHealthCheck.
 type Step struct {
@@ -149,23 +133,6 @@ type NotSelected struct {
 	Because string `json:"because"`
 }
 
-// Lease is the lease of the node.
-type Lease struct {
-	Name   string       `json:"name"`
-	Holder string       `json:"holder"`
-	Ends   *metav1.Time `json:"ends,omitempty"`
-	Valid  bool         `json:"valid"`
-}
-
-// Event is one event about the node.
-type Event struct {
-	Time   metav1.Time `json:"time"`
-	Type   string      `json:"type"`
-	Reason string      `json:"reason"`
-	Note   string      `json:"note"`
-	Count  int32       `json:"count"`
-}
-
 // NewExplanation explains a node. It is nil if there is no such node, and no health check knows it.
 func NewExplanation(name string, snapshot *Snapshot, details *Details, now time.Time) *Explanation {
 	e := &Explanation{Time: metav1.NewTime(now), Node: name, Leader: snapshot.Leader, Checks: []CheckOfNode{}, Missing: snapshot.Missing}
@@ -174,7 +141,7 @@ func NewExplanation(name string, snapshot *Snapshot, details *Details, now time.
 	e.Deleted = node == nil && !e.Unreadable
 	var known health.Evidence
 	if node != nil {
-		known = newEvidence(snapshot, now).of(node)
+		known = health.EvidenceOf(node, nil)
 		e.describe(node, known)
 		e.Notes = notes(node, snapshot, details)
 	}
@@ -195,13 +162,12 @@ func NewExplanation(name string, snapshot *Snapshot, details *Details, now time.
 	if !selected {
 		return nil
 	}
-	if lease := details.Lease; lease != nil {
-		e.Lease = &Lease{Name: lease.Name, Holder: remediation.LeaseHolder(lease), Valid: remediation.LeaseValid(lease, now)}
-		if end, complete := remediation.LeaseEnd(lease); complete {
-			e.Lease.Ends = instant(end)
-		}
-	}
-	e.Events = events(details.Events)
+	e.Lease, e.Events = details.Lease, slices.Clone(details.Events)
+	slices.SortStableFunc(e.Events, func(a, b corev1.Event) int {
+		lastOfA, _ := lastSeen(&a)
+		lastOfB, _ := lastSeen(&b)
+		return lastOfA.Compare(lastOfB)
+	})
 	return e
 }
 
@@ -268,18 +234,21 @@ func explainCheck(nhc *v1alpha1.NodeHealthCheck, node *corev1.Node, entry *v1alp
 	}
 	state := newCheck(nhc)
 	check.Steps, check.Gate, check.NotHealthy = steps(nhc), state.Gate, state.NotHealthy()
+	for _, note := range Notes(&state, now) {
+		check.Notes = append(check.Notes, note.Text)
+	}
 	if entry != nil {
 		check.Decision, check.HealthySince = entry.Decision, entry.ConditionsHealthyTimestamp
+		switch {
+		case node == nil || entry.ConditionsHealthyTimestamp != nil || verdict.State == health.Healthy:
+		case soon(entry):
+			check.State, check.Unhealthy = health.SoonUnhealthy.String(), entry.Decision.NextCheckTime
+		case entry.Trigger != nil && verdict.State == health.SoonUnhealthy:
+			check.State, check.Unhealthy = health.Unhealthy.String(), entry.Detected
+		}
 		for _, listed := range entry.Remediations {
 			check.Remediations = append(check.Remediations, describeRemediation(listed, details))
 		}
-	}
-	if node == nil {
-		return check // Nothing begins for it.
-	}
-	check.Asked = asked(nhc, node, entry, verdict, selected, details.Lease)
-	if len(snapshot.MachineHealthChecks) > 0 || snapshot.misses(machineHealthChecks) {
-		leaveToController(check.Asked, v1alpha1.DecidedMachineHealthCheck) // Whose Machine it is, is not read here.
 	}
 	return check
 }
@@ -314,21 +283,16 @@ func describeRemediation(listed v1alpha1.Remediation, details *Details) Remediat
 	return shown
 }
 
-func events(list []corev1.Event) []Event {
-	var shown []Event
-	for i := range list {
-		event := &list[i]
-		last, count := event.LastTimestamp.Time, max(1, event.Count)
-		if series := event.Series; series != nil {
-			last, count = series.LastObservedTime.Time, series.Count
-		}
-		if last.IsZero() {
-			last = event.EventTime.Time
-		}
-		shown = append(shown, Event{Time: metav1.NewTime(last), Type: event.Type, Reason: event.Reason, Note: event.Message, Count: count})
+// lastSeen returns when an event was seen last, and how often it was.
+func lastSeen(event *corev1.Event) (last time.Time, count int32) {
+	switch {
+	case event.Series != nil:
+		return event.Series.LastObservedTime.Time, event.Series.Count
+	case event.LastTimestamp.IsZero():
+		return event.EventTime.Time, event.Count
+	default:
+		return event.LastTimestamp.Time, event.Count
 	}
-	slices.SortStableFunc(shown, func(a, b Event) int { return a.Time.Compare(b.Time.Time) })
-	return shown
 }
 
 // NodeNames returns the names of all nodes of a snapshot.

@@ -11,32 +11,33 @@ import (
 	"time"
 
 	"github.com/nhc-controller/nhc-controller/pkg/health"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 )
 
 // recentEvents is how many events are printed: the newest ones.
 const recentEvents = 10
 
-// Print prints an explanation of one node, with all checks if wide is set.
-func (e *Explanation) Print(printer *Printer, wide bool) {
+// Print prints an explanation of one node.
+func (e *Explanation) Print(printer *Printer) {
 	now := e.Time.Time
 	sections := Sections{Printer: printer}
 	sections.Lines(summary(e))
 	sections.problem(e.Leader, now)
-	sections.Table("Conditions of the Node", Conditions(e))
+	sections.Tables(Conditions(e))
 	for i := range e.Checks {
-		printCheck(&sections, e, &e.Checks[i], wide)
+		sections.Part(e.PartOf(&e.Checks[i]))
 	}
-	sections.Table("NodeHealthChecks that do not select the node", Others(e))
+	sections.Tables(Others(e))
 	if lease := LeaseOf(e); lease != "" {
 		sections.Lines([][]Cell{{{Text: "Lease: ", Style: Heading}, Text(lease)}})
 	}
-	sections.Table("Recent events", Events(e))
+	sections.Tables(Events(e))
 	sections.Lines(Partial(e.Missing))
 }
 
 // Conditions is a table of the conditions of the Node.
 func Conditions(e *Explanation) Table {
-	table := Table{Header: []string{"TYPE", "STATUS", "FOR", "REASON"}}
+	table := Table{Title: "Conditions of the Node", Header: []string{"TYPE", "STATUS", "FOR", "REASON"}}
 	for i := range e.Conditions {
 		table.Rows = append(table.Rows, condition(&e.Conditions[i], e.Time.Time))
 	}
@@ -45,7 +46,7 @@ func Conditions(e *Explanation) Table {
 
 // Others is a table of the NodeHealthChecks that do not select the node.
 func Others(e *Explanation) Table {
-	table := Table{Header: []string{"NAME", "BECAUSE"}}
+	table := Table{Title: "NodeHealthChecks that do not select the node", Header: []string{"NAME", "BECAUSE"}}
 	for _, other := range e.Others {
 		table.Add(Text(other.Name), Text(other.Because))
 	}
@@ -54,13 +55,13 @@ func Others(e *Explanation) Table {
 
 // Events is a table of the newest events.
 func Events(e *Explanation) Table {
-	table := Table{Header: []string{"AGO", "TYPE", "REASON", "NOTE"}}
+	table := Table{Title: "Recent events", Header: []string{"AGO", "TYPE", "REASON", "NOTE"}}
 	for _, event := range e.Events[max(0, len(e.Events)-recentEvents):] {
-		note := event.Note
-		if event.Count > 1 {
-			note += " (" + strconv.Itoa(int(event.Count)) + " times)"
+		last, count := lastSeen(&event)
+		if count > 1 {
+			event.Message += " (" + strconv.Itoa(int(count)) + " times)"
 		}
-		table.Add(Text(Ago(&event.Time, e.Time.Time)), Text(event.Type), Text(event.Reason), Text(note))
+		table.Add(Text(Ago(instant(last), e.Time.Time)), Text(event.Type), Text(event.Reason), Text(event.Message))
 	}
 	return table
 }
@@ -99,40 +100,42 @@ func condition(c *Condition, now time.Time) []Cell {
 	return []Cell{Text(c.Type), Text(c.Status), Text(Ago(c.Since, now)), Text(because)}
 }
 
-func printCheck(sections *Sections, e *Explanation, check *CheckOfNode, wide bool) {
+// PartOf says what a NodeHealthCheck makes of the node.
+func (e *Explanation) PartOf(check *CheckOfNode) Part {
 	now := e.Time.Time
-	sections.Begin()
-	printer := sections.Printer
-	title := "NodeHealthCheck " + check.Name
+	part := Part{Title: "NodeHealthCheck " + check.Name, Fields: []Field{{"Health", judged(check, now)}}}
 	if !check.Selected {
-		title += ", which does not select the node any more"
+		part.Title += ", which does not select the node any more"
 	}
-	printer.Line(0, Cell{Text: title, Style: Heading})
-	printer.Line(2, Text("Health: "), Health(check, now))
 	if check.Decision != nil {
-		target := Target{Decision: check.Decision, HealthySince: check.HealthySince}
-		printer.Line(2, Text("Decision: "), State(check.Decision), Text(", "+Why(&target, now)))
+		part.Fields = append(part.Fields, Field{"Decision", decided(&Target{Decision: check.Decision, HealthySince: check.HealthySince}, now)})
 	}
-	printer.Line(2, Text("Next: "), Text(WhatNext(e, check, now)))
-	sections.Table("Conditions that "+check.Name+" looks at", Rules(check, now))
-	if wide || (check.State == health.Unhealthy.String() && len(check.Remediations) == 0) {
-		sections.Table(AskedTitle(check), Answers(check, wide))
+	part.Fields = append(part.Fields, Field{"Next", Text(WhatNext(e, check, now))})
+	for _, note := range check.Notes {
+		part.Fields = append(part.Fields, Field{"Note", Cell{Text: note, Style: Warning}})
 	}
-	sections.Table("Steps of "+check.Name, StepsOf(check, now))
-	sections.Table("Conditions of the remediation objects", RemediationConditions(check, now))
+	part.Tables = []Table{compared(check, now), stepsOf(check, now), remediationConditions(check, now)}
+	return part
 }
 
-// Rules is a table of the unhealthyConditions, compared with the node.
-func Rules(check *CheckOfNode, now time.Time) Table {
-	table := Table{Header: []string{"UNHEALTHY IF", "FOR", "IS", "EXPIRES"}}
+// decided is a decision with its reason.
+func decided(target *Target, now time.Time) Cell {
+	decision := State(target.Decision)
+	decision.Text += ", " + Why(target, now)
+	return decision
+}
+
+// compared is a table of the unhealthyConditions, compared with the node.
+func compared(check *CheckOfNode, now time.Time) Table {
+	table := Table{Title: "Conditions that " + check.Name + " looks at", Header: []string{"UNHEALTHY IF", "FOR", "IS", "EXPIRES"}}
 	for i := range check.Rules {
 		table.Rows = append(table.Rows, rule(&check.Rules[i], now))
 	}
 	return table
 }
 
-// Health says how a NodeHealthCheck judges the conditions of the node.
-func Health(check *CheckOfNode, now time.Time) Cell {
+// judged says how a NodeHealthCheck judges the conditions of the node.
+func judged(check *CheckOfNode, now time.Time) Cell {
 	if check.NeverReported {
 		return Cell{Text: "not healthy: it has never reported", Style: Warning}
 	}
@@ -171,37 +174,9 @@ func timeTo(t, now time.Time) string {
 	return now.Sub(t).Round(time.Second).String() + " ago"
 }
 
-// AskedTitle is the title of Answers. What refuses a next step refuses nothing that runs.
-func AskedTitle(check *CheckOfNode) string {
-	if len(check.Remediations) > 0 {
-		return "What " + check.Name + " asks before it begins a next step, in this order"
-	}
-	return "What " + check.Name + " asks before it creates a remediation object, in this order"
-}
-
-// Answers is a table of the checks before a remediation object is created, without those that are passed unless
-// all are wanted.
-func Answers(check *CheckOfNode, all bool) Table {
-	table := Table{Header: []string{"CHECK", "ANSWER", "WITH"}}
-	for _, asked := range check.Asked {
-		if asked.Answer == Passed && !all {
-			continue
-		}
-		answer := Cell{Text: "passed", Style: Good}
-		switch asked.Answer {
-		case Refused:
-			answer = Cell{Text: "REFUSED", Style: Bad}
-		case NotAsked:
-			answer = Cell{Text: "not asked", Style: Faint}
-		}
-		table.Add(Text(string(asked.Reason)), answer, Text(asked.Message))
-	}
-	return table
-}
-
-// StepsOf is a table of the steps of a NodeHealthCheck, with the remediation objects of the node.
-func StepsOf(check *CheckOfNode, now time.Time) Table {
-	table := Table{Header: []string{"STEP", "TEMPLATE", "TIMEOUT", "REMEDIATION OBJECT"}}
+// stepsOf is a table of the steps of a NodeHealthCheck, with the remediation objects of the node.
+func stepsOf(check *CheckOfNode, now time.Time) Table {
+	table := Table{Title: "Steps of " + check.Name, Header: []string{"STEP", "TEMPLATE", "TIMEOUT", "REMEDIATION OBJECT"}}
 	for i, step := range check.Steps {
 		var objects []string
 		for j := range check.Remediations {
@@ -229,9 +204,9 @@ func remediationObject(r *Remediation, now time.Time) string {
 	return text
 }
 
-// RemediationConditions is a table of the conditions of the remediation objects.
-func RemediationConditions(check *CheckOfNode, now time.Time) Table {
-	table := Table{Header: []string{"OBJECT", "TYPE", "STATUS", "FOR", "REASON"}}
+// remediationConditions is a table of the conditions of the remediation objects.
+func remediationConditions(check *CheckOfNode, now time.Time) Table {
+	table := Table{Title: "Conditions of the remediation objects", Header: []string{"OBJECT", "TYPE", "STATUS", "FOR", "REASON"}}
 	for i := range check.Remediations {
 		r := &check.Remediations[i]
 		for j := range r.Conditions {
@@ -247,14 +222,15 @@ func LeaseOf(e *Explanation) string {
 		return ""
 	}
 	now := e.Time.Time
-	text := fmt.Sprintf("%s is held by %q", e.Lease.Name, e.Lease.Holder)
-	switch {
-	case e.Lease.Ends == nil:
+	text := fmt.Sprintf("%s is held by %q", e.Lease.Name, remediation.LeaseHolder(e.Lease))
+	end, complete := remediation.LeaseEnd(e.Lease)
+	switch ends := instant(end); {
+	case !complete:
 		text += ", without an end"
-	case e.Lease.Valid:
-		text += ", until " + Clock(e.Lease.Ends, now) + " (" + In(e.Lease.Ends, now) + ")"
+	case remediation.LeaseValid(e.Lease, now):
+		text += ", until " + Clock(ends, now) + " (" + In(ends, now) + ")"
 	default:
-		text += ", but is over since " + SinceWhen(e.Lease.Ends, now)
+		text += ", but is over since " + SinceWhen(ends, now)
 	}
 	return text
 }

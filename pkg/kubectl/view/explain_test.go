@@ -4,7 +4,6 @@
 package view
 
 import (
-	"slices"
 	"testing"
 	"time"
 
@@ -14,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	machinev1beta1 "github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
 
@@ -30,86 +28,45 @@ func listed(reason v1alpha1.DecisionReason, message string) v1alpha1.UnhealthyNo
 	return v1alpha1.UnhealthyNode{Name: "node", Decision: &v1alpha1.Decision{Type: reason.Type(), Reason: reason, Message: message}}
 }
 
-// answersOf returns the checks by their answers.
-func answersOf(check CheckOfNode) map[string][]v1alpha1.DecisionReason {
-	answers := map[string][]v1alpha1.DecisionReason{}
-	for _, asked := range check.Asked {
-		answers[asked.Answer] = append(answers[asked.Answer], asked.Reason)
-	}
-	return answers
-}
-
-func explained(t *testing.T, nhc *v1alpha1.NodeHealthCheck, node *corev1.Node, others ...*machinev1beta1.MachineHealthCheck) CheckOfNode {
-	t.Helper()
-	snapshot := &Snapshot{NodeHealthChecks: []*v1alpha1.NodeHealthCheck{nhc}, MachineHealthChecks: others}
-	if node != nil {
-		snapshot.Nodes = []*corev1.Node{node}
-	}
-	explanation := NewExplanation("node", snapshot, &Details{}, now)
-	require.NotNil(t, explanation)
-	require.Len(t, explanation.Checks, 1)
-	return explanation.Checks[0]
-}
-
-// TestAsked: checks of the spec and the Node are evaluated now. For checks that only the controller
-// knows, its decision counts (spec 5.4).
-func TestAsked(t *testing.T) {
+// TestListed: of a node that the controller lists, explain and status show what it has written, also where the times on
+// the Node say something else (spec 7.2). The rule lasts five minutes.
+func TestListed(t *testing.T) {
 	t.Parallel()
-	sick := node("node", ready(corev1.ConditionFalse, time.Hour))
-	last := []v1alpha1.DecisionReason{v1alpha1.DecidedBudgetExhausted, v1alpha1.DecidedForeignRemediation, v1alpha1.DecidedLeaseTaken}
-
-	answers := answersOf(explained(t, valid(check()), node("node", ready(corev1.ConditionTrue, time.Hour))))
-	require.Empty(t, answers[Refused])
-	require.Equal(t, last, answers[NotAsked], "no check is asked for a healthy node")
-
-	for reason, passes := range map[v1alpha1.DecisionReason]int{v1alpha1.DecidedBudgetExhausted: 0, v1alpha1.DecidedForeignRemediation: 1, v1alpha1.DecidedLeaseTaken: 2} {
-		check := explained(t, valid(check(listed(reason, "somebody else"))), sick)
-		answers := answersOf(check)
-		require.Equal(t, []v1alpha1.DecisionReason{reason}, answers[Refused])
-		require.Equal(t, last[passes+1:], append([]v1alpha1.DecisionReason{}, answers[NotAsked]...))
-		i := slices.IndexFunc(check.Asked, func(asked Asked) bool { return asked.Reason == reason })
-		require.Equal(t, "somebody else", check.Asked[i].Message)
-	}
-
-	nhc := valid(check(listed(v1alpha1.DecidedGateClosed, "")))
-	nhc.Spec.MinHealthy, nhc.Spec.PauseRequests = new(intstr.FromInt32(6)), []string{"freeze"}
-	held := sick.DeepCopy()
-	held.Labels[v1alpha1.LabelExclude] = "true"
-	explanation := explained(t, nhc, held)
-	require.Equal(t, []v1alpha1.DecisionReason{v1alpha1.DecidedPaused, v1alpha1.DecidedGateClosed, v1alpha1.DecidedExcluded}, answersOf(explanation)[Refused])
-	i := slices.IndexFunc(explanation.Asked, func(asked Asked) bool { return asked.Reason == v1alpha1.DecidedGateClosed })
-	require.Equal(t, "5 of 10 nodes are healthy, at least 6 have to be", explanation.Asked[i].Message)
-
-	entry := listed(v1alpha1.DecidedStepRunning, "")
-	entry.Remediations = make([]v1alpha1.Remediation, 1)
-	nhc = valid(check(entry))
-	nhc.Status.StormRecoveryActive = new(true)
-	answers = answersOf(explained(t, nhc, sick))
-	require.Empty(t, answers[Refused])
-	require.NotContains(t, answers[Passed], v1alpha1.DecidedStormActive, "next steps pass a storm (spec 9.6)")
-	require.Contains(t, answers[NotAsked], v1alpha1.DecidedBudgetExhausted, "but a budget that permits nothing holds them (spec B1.2)")
-
-	nhc = valid(check())
-	nhc.Status.Conditions = []metav1.Condition{
-		{Type: v1alpha1.ConditionDisabled, Status: metav1.ConditionTrue, Message: "no template"},
-		{Type: v1alpha1.ConditionRemediationAllowed, Status: metav1.ConditionFalse, Reason: string(v1alpha1.DecidedClusterUpgrading)},
-	}
-	require.Equal(t, []v1alpha1.DecisionReason{v1alpha1.DecidedDisabled, v1alpha1.DecidedClusterUpgrading}, answersOf(explained(t, nhc, sick))[Refused])
-
-	require.Contains(t, answersOf(explained(t, valid(check()), sick, &machinev1beta1.MachineHealthCheck{}))[NotAsked], v1alpha1.DecidedMachineHealthCheck,
-		"only the controller knows whose Machine it is")
-}
-
-// TestAskedForEveryReason: a reason of any kind, also of a newer controller, has an explanation.
-func TestAskedForEveryReason(t *testing.T) {
-	t.Parallel()
-	reasons := v1alpha1.DecisionReasons()
-	reasons["Abducted"] = "Gone"
-	for reason := range reasons {
-		for _, check := range []*v1alpha1.NodeHealthCheck{check(listed(reason, "")), valid(check(listed(reason, "why")))} {
-			check.Spec.Mode = v1alpha1.ModeDryRun
-			require.NotEmpty(t, explained(t, check, node("node", ready(corev1.ConditionFalse, time.Hour))).Asked, reason)
-			require.Empty(t, explained(t, check, nil).Asked, reason)
+	in := func(d time.Duration) *metav1.Time { return ago(-d) }
+	soon := listed(v1alpha1.DecidedSoonUnhealthy, "its reporter's clock has gone back")
+	soon.Decision.NextCheckTime = in(4 * time.Minute)
+	held := listed(v1alpha1.DecidedGateClosed, "")
+	held.Trigger, held.Detected = &v1alpha1.Trigger{Type: corev1.NodeReady, Status: corev1.ConditionFalse}, ago(6*time.Minute)
+	healed := held
+	healed.ConditionsHealthyTimestamp = ago(time.Minute)
+	for name, tc := range map[string]struct {
+		entry     *v1alpha1.UnhealthyNode
+		status    corev1.ConditionStatus
+		lasted    time.Duration
+		state     string
+		unhealthy *metav1.Time
+		next      int
+	}{
+		"not listed, unhealthy":         {status: corev1.ConditionFalse, lasted: 6 * time.Minute, state: "Unhealthy", unhealthy: ago(time.Minute), next: 1},
+		"not listed, soon":              {status: corev1.ConditionFalse, lasted: time.Minute, state: "SoonUnhealthy", unhealthy: in(4 * time.Minute), next: 1},
+		"a clock that has gone back":    {entry: &soon, status: corev1.ConditionFalse, lasted: 20 * time.Minute, state: "SoonUnhealthy", unhealthy: in(4 * time.Minute), next: 1},
+		"a time that moves":             {entry: &held, status: corev1.ConditionFalse, lasted: time.Second, state: "Unhealthy", unhealthy: ago(6 * time.Minute)},
+		"it is healthy, and listed":     {entry: &held, status: corev1.ConditionTrue, lasted: time.Second, state: "Healthy"},
+		"it was healthy, and is not":    {entry: &healed, status: corev1.ConditionFalse, lasted: time.Minute, state: "SoonUnhealthy", unhealthy: in(4 * time.Minute)},
+		"listed, as the Node says, too": {entry: &held, status: corev1.ConditionFalse, lasted: 6 * time.Minute, state: "Unhealthy", unhealthy: ago(time.Minute)},
+	} {
+		nhc := valid(check())
+		if tc.entry != nil {
+			nhc = valid(check(*tc.entry))
+		}
+		snapshot := &Snapshot{NodeHealthChecks: []*v1alpha1.NodeHealthCheck{nhc}, Nodes: []*corev1.Node{node("node", ready(tc.status, tc.lasted))}}
+		explained := NewExplanation("node", snapshot, &Details{}, now).Checks[0]
+		require.Equal(t, tc.state, explained.State, name)
+		require.Equal(t, tc.unhealthy, explained.Unhealthy, name)
+		next := NewOverview(snapshot, now).NodeHealthChecks[0].Next
+		require.Len(t, next, tc.next, name)
+		if tc.next > 0 {
+			require.Equal(t, tc.unhealthy, next[0].Unhealthy, name)
 		}
 	}
 }
@@ -136,7 +93,7 @@ func TestExplanation(t *testing.T) {
 	require.Equal(t, now.Add(3*time.Minute), check.Unhealthy.Time)
 	require.Equal(t, []Rule{{Condition: "Ready=False", Duration: "5m0s", Status: "False", Matches: true, Since: ago(2 * time.Minute), Expires: new(metav1.NewTime(now.Add(3 * time.Minute)))}}, check.Rules)
 	require.Equal(t, []Step{{Kind: "RebootTemplate", Template: "default/reboot"}}, check.Steps)
-	require.Equal(t, &Lease{Name: "node-node", Holder: "maintenance", Valid: true, Ends: new(metav1.NewTime(now.Add(9 * time.Minute)))}, explanation.Lease)
+	require.Equal(t, `node-node is held by "maintenance", until 03:09:00 (9m)`, LeaseOf(explanation))
 	require.Equal(t, []string{"A", "B"}, []string{explanation.Events[0].Reason, explanation.Events[1].Reason})
 	require.EqualValues(t, 3, explanation.Events[1].Count)
 

@@ -210,11 +210,10 @@ func historyLimit(nhc *v1alpha1.NodeHealthCheck) int {
 // timestamp is how an instant is printed in a history.
 const timestamp = "2006-01-02 15:04:05"
 
-// Print prints the episodes of a history as a table, with more columns if it is wide.
-func (h *History) Print(printer *Printer, wide bool) {
+// Table is a table of the episodes, with more columns if it is wide.
+func (h *History) Table(wide bool) Table {
 	now := h.Time.Time
-	sections := Sections{Printer: printer}
-	table := Table{Header: []string{"DETECTED", "CHECK", "NODE", "TOOK", "OUTCOME", "STEPS"}}
+	table := Table{Title: "Episodes", Header: []string{"DETECTED", "CHECK", "NODE", "TOOK", "OUTCOME", "STEPS"}}
 	if wide {
 		table.Header = []string{"DETECTED", "CHECK", "NODE", "TRIGGER", "STARTED", "FENCED", "FINISHED", "RELEASED", "OUTCOME", "STEPS"}
 	}
@@ -227,11 +226,17 @@ func (h *History) Print(printer *Printer, wide bool) {
 		} else {
 			cells = append(cells, Text(duration.HumanDuration(episode.End(now).Sub(episode.Detected.Time))))
 		}
-		table.Add(append(cells, Outcome(episode), Text(Steps(episode, now)))...)
+		table.Add(append(cells, Outcome(episode), Text(tried(episode, now)))...)
 	}
-	if len(table.Rows) > 0 {
+	return table
+}
+
+// Print prints the episodes of a history, with more columns if it is wide.
+func (h *History) Print(printer *Printer, wide bool) {
+	sections := Sections{Printer: printer}
+	if len(h.Episodes) > 0 {
 		sections.Begin()
-		printer.Table(table)
+		printer.Table(h.Table(wide))
 	}
 	sections.Lines(noEpisodes(h))
 	sections.Lines(full(h))
@@ -280,18 +285,17 @@ func After(episode *Episode, t *metav1.Time) Cell {
 
 // kindOfOutcome is how outcomes are shown.
 var kindOfOutcome = map[v1alpha1.EpisodeOutcome]struct {
-	text   string
-	letter byte
-	style  Style
+	text  string
+	style Style
 }{
-	"":                          {"open", '>', Warning},
-	v1alpha1.OutcomeRecovered:   {"recovered", 'R', Good},
-	v1alpha1.OutcomeReplaced:    {"replaced", 'P', Good},
-	v1alpha1.OutcomeCancelled:   {"cancelled", 'C', Faint},
-	v1alpha1.OutcomeDryRun:      {"dry run", 'd', Faint},
-	v1alpha1.OutcomeNodeDeleted: {"node deleted", 'D', Bad},
-	EndUnknown:                  {"closed", 'X', Bad},
-	v1alpha1.OutcomeRecoveredWithoutRemediation: {"by itself", 'r', Good},
+	"":                          {"open", Warning},
+	v1alpha1.OutcomeRecovered:   {"recovered", Good},
+	v1alpha1.OutcomeReplaced:    {"replaced", Good},
+	v1alpha1.OutcomeCancelled:   {"cancelled", Faint},
+	v1alpha1.OutcomeDryRun:      {"dry run", Faint},
+	v1alpha1.OutcomeNodeDeleted: {"node deleted", Bad},
+	EndUnknown:                  {"closed", Bad},
+	v1alpha1.OutcomeRecoveredWithoutRemediation: {"by itself", Good},
 }
 
 // Outcome says how an episode ended.
@@ -302,8 +306,8 @@ func Outcome(episode *Episode) Cell {
 	return Text(string(episode.Outcome)) // Of a newer controller.
 }
 
-// Steps tells what was tried, with how long each step took.
-func Steps(episode *Episode, now time.Time) string {
+// tried tells what was tried, with how long each step took.
+func tried(episode *Episode, now time.Time) string {
 	told := make([]string, 0, len(episode.Steps))
 	for i := range episode.Steps {
 		step := &episode.Steps[i]

@@ -50,11 +50,10 @@ func NewMachineExplanation(namespace, name string, snapshot *Snapshot, machine *
 		if mhc.Namespace != namespace {
 			continue
 		}
-		state := newMachineCheck(mhc)
-		check := CheckOfMachine{Name: mhc.Name, Held: state.Held}
-		for i := range state.Machines {
-			if state.Machines[i].Name == name {
-				check.Target = &state.Machines[i]
+		check := CheckOfMachine{Name: mhc.Name, Held: heldMachines(mhc)}
+		for i := range mhc.Status.UnhealthyMachines {
+			if listed := &mhc.Status.UnhealthyMachines[i]; listed.Name == name {
+				check.Target = new(newMachineTarget(listed))
 			}
 		}
 		criteria := machinehealth.NewCriteria(mhc)
@@ -104,35 +103,36 @@ func (e *MachineExplanation) Print(printer *Printer) {
 	sections.Lines(lines)
 	sections.problem(e.Leader, now)
 	for i := range e.Checks {
-		check := &e.Checks[i]
-		name := e.Namespace + "/" + check.Name
-		next := "nothing, as long as the Machine is healthy"
-		lines := [][]Cell{{{Text: "MachineHealthCheck " + name, Style: Heading}}}
-		if target := check.Target; target == nil {
-			lines = append(lines, []Cell{Text("Health: "), {Text: "not reported as unhealthy", Style: Good}})
-		} else {
-			health := Cell{Text: cmp.Or(target.Trigger, "not healthy yet"), Style: Warning}
-			if target.Detected != nil {
-				health = Cell{Text: cmp.Or(target.Trigger, "unhealthy") + " since " + SinceWhen(target.Detected, now), Style: Bad}
-			}
-			lines = append(lines,
-				[]Cell{Text("Health: "), health},
-				[]Cell{Text("Decision: "), State(target.Decision), Text(", " + Why(target, now))})
-			next = "the decision changes"
-			if target.Decision != nil {
-				next = inTime(target.Decision, machineAdvice(target.Decision.Reason, check.Name, e), now)
-			}
-		}
-		if e.Leader.Problem(now) != "" {
-			next = "nothing, as long as no controller is at work"
-		}
-		if check.Held != nil {
-			lines = append(lines, []Cell{{Text: "Nothing new begins: " + Because(check.Held.Reason, check.Held.Message), Style: Bad}})
-		}
-		sections.Lines(append(lines, []Cell{Text("Next: "), Text(next)}))
+		sections.Part(e.partOf(&e.Checks[i]))
 	}
 	if e.Node != "" {
 		sections.Lines([][]Cell{{Text("kubectl nhc explain node " + e.Node + " shows the node.")}})
 	}
 	sections.Lines(Partial(e.Missing))
+}
+
+// partOf says what a MachineHealthCheck makes of the Machine.
+func (e *MachineExplanation) partOf(check *CheckOfMachine) Part {
+	now := e.Time.Time
+	part := Part{Title: "MachineHealthCheck " + e.Namespace + "/" + check.Name}
+	health, next := Cell{Text: "not reported as unhealthy", Style: Good}, "nothing, as long as the Machine is healthy"
+	if target := check.Target; target != nil {
+		health = Cell{Text: cmp.Or(target.Trigger, "not healthy yet"), Style: Warning}
+		if target.Detected != nil {
+			health = Cell{Text: cmp.Or(target.Trigger, "unhealthy") + " since " + SinceWhen(target.Detected, now), Style: Bad}
+		}
+		next = inTime(target.Decision, machineAdvice(target.Decision.Reason, check.Name, e), now)
+	}
+	part.Fields = append(part.Fields, Field{"Health", health})
+	if check.Target != nil {
+		part.Fields = append(part.Fields, Field{"Decision", decided(check.Target, now)})
+	}
+	if check.Held != nil {
+		part.Fields = append(part.Fields, Field{"Nothing new begins", Cell{Text: Because(check.Held.Reason, check.Held.Message), Style: Bad}})
+	}
+	if e.Leader.Problem(now) != "" {
+		next = "nothing, as long as no controller is at work"
+	}
+	part.Fields = append(part.Fields, Field{"Next", Text(next)})
+	return part
 }

@@ -5,6 +5,7 @@ package view
 
 import (
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -35,7 +36,7 @@ type NextNode struct {
 }
 
 // nextNodes returns the selected nodes that are next, as the Node objects say (spec 7.3).
-func nextNodes(nhc *v1alpha1.NodeHealthCheck, snapshot *Snapshot, evidence evidence) []NextNode {
+func nextNodes(nhc *v1alpha1.NodeHealthCheck, snapshot *Snapshot, now time.Time) []NextNode {
 	selector, err := metav1.LabelSelectorAsSelector(&nhc.Spec.Selector)
 	if err != nil {
 		return nil // Such a spec selects nothing.
@@ -44,18 +45,19 @@ func nextNodes(nhc *v1alpha1.NodeHealthCheck, snapshot *Snapshot, evidence evide
 	for i := range nhc.Status.UnhealthyNodes {
 		listed[nhc.Status.UnhealthyNodes[i].Name] = &nhc.Status.UnhealthyNodes[i]
 	}
-	atWork := snapshot.Leader != nil && snapshot.Leader.Problem(evidence.now) == ""
+	atWork := snapshot.Leader != nil && snapshot.Leader.Problem(now) == ""
 	var next []NextNode
 	for _, node := range snapshot.Nodes {
 		// Spec 7.7: where there are MachineHealthChecks, nodes that terminate are theirs.
 		if !selector.Matches(labels.Set(node.Labels)) || (len(snapshot.MachineHealthChecks) > 0 && remediation.Terminating(node.Status.Conditions)) {
 			continue
 		}
-		verdict := health.JudgeNode(nhc.Spec.UnhealthyConditions, evidence.of(node), evidence.now)
-		if verdict.State == health.Healthy || (verdict.State == health.Unhealthy && listed[node.Name] != nil) {
+		entry := listed[node.Name]
+		verdict := health.JudgeNode(nhc.Spec.UnhealthyConditions, health.EvidenceOf(node, nil), now)
+		if verdict.State == health.Healthy || (entry != nil && !soon(entry)) {
 			continue
 		}
-		fresh := newNextNode(node, verdict, listed[node.Name])
+		fresh := newNextNode(node, verdict, entry)
 		fresh.AtWork = atWork
 		next = append(next, fresh)
 	}
@@ -68,10 +70,21 @@ func newNextNode(node *corev1.Node, verdict health.Verdict, entry *v1alpha1.Unhe
 	if verdict.NeverReported() {
 		condition = "never reported"
 	}
-	return NextNode{
+	next := NextNode{
 		Name: node.Name, Condition: condition, Reason: verdict.Reason,
 		Since: instant(verdict.Since), Doubt: verdict.Doubt, Unhealthy: instant(verdict.Deadline), Remediating: entry != nil && len(entry.Remediations) > 0,
 	}
+	if entry != nil {
+		next.Unhealthy = entry.Decision.NextCheckTime
+	}
+	return next
+}
+
+// soon reports whether the controller expects a node that it lists to become unhealthy. When, it knows better than a
+// client that has not followed the Node (spec 7.2).
+func soon(entry *v1alpha1.UnhealthyNode) bool {
+	decision := entry.Decision
+	return decision != nil && decision.Reason == v1alpha1.DecidedSoonUnhealthy && decision.NextCheckTime != nil
 }
 
 // compareInstants puts what never comes last.

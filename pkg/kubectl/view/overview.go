@@ -7,9 +7,9 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
 
 	machinev1beta1 "github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
@@ -24,9 +24,10 @@ type Overview struct {
 	Selected         string  `json:"selected,omitempty"`
 	NodeHealthChecks []Check `json:"nodeHealthChecks"`
 	// Leader is absent if it cannot be read.
-	Leader              *Leader        `json:"leader,omitempty"`
-	MachineHealthChecks []MachineCheck `json:"machineHealthChecks,omitempty"`
-	RemediationBudgets  []Budget       `json:"remediationBudgets,omitempty"`
+	Leader *Leader `json:"leader,omitempty"`
+	// These are as the API server has them.
+	MachineHealthChecks []*machinev1beta1.MachineHealthCheck `json:"machineHealthChecks,omitempty"`
+	RemediationBudgets  []*v1alpha1.RemediationBudget        `json:"remediationBudgets,omitempty"`
 	// Common are the properties that failing nodes have in common and others do not have.
 	Common []Shared `json:"common,omitempty"`
 	// Missing is not empty if the overview is partial.
@@ -108,57 +109,16 @@ type Target struct {
 	HealthySince *metav1.Time `json:"healthySince,omitempty"`
 }
 
-// MachineCheck is the state of one MachineHealthCheck, as its status has it.
-type MachineCheck struct {
-	Namespace string `json:"namespace"`
-	Name      string `json:"name"`
-	// ExpectedMachines and CurrentHealthy are absent until the controller has counted.
-	ExpectedMachines    *int     `json:"expectedMachines,omitempty"`
-	CurrentHealthy      *int     `json:"currentHealthy,omitempty"`
-	RemediationsAllowed *int32   `json:"remediationsAllowed,omitempty"`
-	MaxUnhealthy        string   `json:"maxUnhealthy,omitempty"`
-	Held                *Held    `json:"held,omitempty"`
-	Machines            []Target `json:"machines,omitempty"`
-}
-
-// Budget is the state of one RemediationBudget, as its status has it.
-type Budget struct {
-	Name   string `json:"name"`
-	Reason string `json:"reason,omitempty"`
-	// Machines means that it counts Machines, not nodes.
-	Machines bool `json:"machines,omitempty"`
-	// Counted is false as long as the controller has not counted.
-	Counted          bool `json:"counted"`
-	ObservedNodes    int  `json:"observedNodes"`
-	UnhealthyNodes   int  `json:"unhealthyNodes"`
-	RemediatingNodes int  `json:"remediatingNodes"`
-	// RemediationsAllowed is absent while nothing limits the number.
-	RemediationsAllowed *int32 `json:"remediationsAllowed,omitempty"`
-	// Waiting names the nodes that the budget keeps waiting, empty if there are none.
-	Waiting string `json:"waiting,omitempty"`
-	// Invalid is why the budget cannot be evaluated, empty if it can.
-	Invalid string `json:"invalid,omitempty"`
-	// MaxUnhealthy, MaxConcurrent and MinInterval are the limits of the spec.
-	MaxUnhealthy  string                 `json:"maxUnhealthy,omitempty"`
-	MaxConcurrent string                 `json:"maxConcurrent,omitempty"`
-	MinInterval   string                 `json:"minInterval,omitempty"`
-	Groups        []v1alpha1.BudgetGroup `json:"groups,omitempty"`
-}
-
 // NewOverview returns the overview of a snapshot at the instant now.
 func NewOverview(snapshot *Snapshot, now time.Time) *Overview {
-	overview := &Overview{Time: metav1.NewTime(now), NodeHealthChecks: []Check{}, Leader: snapshot.Leader, Missing: snapshot.Missing}
-	evidence := newEvidence(snapshot, now)
+	overview := &Overview{
+		Time: metav1.NewTime(now), NodeHealthChecks: []Check{}, Leader: snapshot.Leader, Missing: snapshot.Missing,
+		MachineHealthChecks: slices.Clone(snapshot.MachineHealthChecks), RemediationBudgets: slices.Clone(snapshot.Budgets),
+	}
 	for _, nhc := range snapshot.NodeHealthChecks {
 		check := newCheck(nhc)
-		check.Next = nextNodes(nhc, snapshot, evidence)
+		check.Next = nextNodes(nhc, snapshot, now)
 		overview.NodeHealthChecks = append(overview.NodeHealthChecks, check)
-	}
-	for _, mhc := range snapshot.MachineHealthChecks {
-		overview.MachineHealthChecks = append(overview.MachineHealthChecks, newMachineCheck(mhc))
-	}
-	for _, budget := range snapshot.Budgets {
-		overview.RemediationBudgets = append(overview.RemediationBudgets, newBudget(budget))
 	}
 	overview.Common = common(snapshot.Nodes, overview.failingNodes())
 	return overview
@@ -189,7 +149,6 @@ func newCheck(nhc *v1alpha1.NodeHealthCheck) Check {
 	for i := range status.UnhealthyNodes {
 		check.Nodes = append(check.Nodes, newTarget(&status.UnhealthyNodes[i]))
 	}
-	slices.SortStableFunc(check.Nodes, func(a, b Target) int { return compareNames(a.Name, b.Name) })
 	return check
 }
 
@@ -240,55 +199,24 @@ func newTarget(entry *v1alpha1.UnhealthyNode) Target {
 	return target
 }
 
-func newMachineCheck(mhc *machinev1beta1.MachineHealthCheck) MachineCheck {
-	check := MachineCheck{
-		Namespace: mhc.Namespace, Name: mhc.Name, ExpectedMachines: mhc.Status.ExpectedMachines, CurrentHealthy: mhc.Status.CurrentHealthy,
-		RemediationsAllowed: mhc.Status.RemediationsAllowed,
-	}
-	if limit := mhc.Spec.MaxUnhealthy; limit != nil {
-		check.MaxUnhealthy = (*intstr.IntOrString)(limit).String()
-	}
+// heldMachines says why nothing new begins for a whole MachineHealthCheck, nil if nothing prevents it.
+func heldMachines(mhc *machinev1beta1.MachineHealthCheck) *Held {
 	for _, condition := range mhc.Status.Conditions {
-		if condition.Type == v1alpha1.ConditionRemediationAllowed && condition.Status == "False" {
-			check.Held = &Held{Reason: condition.Reason, Message: condition.Message}
+		if condition.Type == machinev1beta1.ConditionRemediationAllowed && condition.Status == corev1.ConditionFalse {
+			return &Held{Reason: condition.Reason, Message: condition.Message}
 		}
 	}
-	for i := range mhc.Status.UnhealthyMachines {
-		machine := &mhc.Status.UnhealthyMachines[i]
-		target := Target{Name: machine.Name, Node: machine.Node, Detected: machine.Detected, Decision: &machine.Decision}
-		if trigger := machine.Trigger; trigger != nil {
-			if target.Trigger = trigger.Reason; trigger.Type != "" {
-				target.Trigger = string(trigger.Type) + "=" + string(trigger.Status)
-			}
-		}
-		check.Machines = append(check.Machines, target)
-	}
-	return check
+	return nil
 }
 
-func newBudget(budget *v1alpha1.RemediationBudget) Budget {
-	spec, status := &budget.Spec, &budget.Status
-	view := Budget{
-		Name: budget.Name, Reason: spec.Reason, Machines: spec.MachineSelector != nil, Counted: status.ObservedNodes != nil, ObservedNodes: value(status.ObservedNodes),
-		UnhealthyNodes: value(status.UnhealthyNodes), RemediatingNodes: value(status.RemediatingNodes),
-		RemediationsAllowed: status.RemediationsAllowed, Groups: status.Groups,
+func newMachineTarget(machine *machinev1beta1.UnhealthyMachine) Target {
+	target := Target{Name: machine.Name, Node: machine.Node, Detected: machine.Detected, Decision: &machine.Decision}
+	if trigger := machine.Trigger; trigger != nil {
+		if target.Trigger = trigger.Reason; trigger.Type != "" {
+			target.Trigger = string(trigger.Type) + "=" + string(trigger.Status)
+		}
 	}
-	if spec.MaxUnhealthy != nil {
-		view.MaxUnhealthy = spec.MaxUnhealthy.String()
-	}
-	if spec.MaxConcurrent != nil {
-		view.MaxConcurrent = spec.MaxConcurrent.String()
-	}
-	if spec.MinInterval != nil {
-		view.MinInterval = spec.MinInterval.Duration.String()
-	}
-	if exhausted := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionBudgetExhausted); exhausted != nil && exhausted.Status == metav1.ConditionTrue {
-		view.Waiting = exhausted.Message
-	}
-	if valid := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionBudgetValid); valid != nil && valid.Status == metav1.ConditionFalse {
-		view.Invalid = valid.Message
-	}
-	return view
+	return target
 }
 
 // value returns what a pointer of a status points to, zero if it is absent.
@@ -315,8 +243,8 @@ func (o *Overview) Select(name string) bool {
 	}
 	o.Selected, o.Common = name, nil
 	o.NodeHealthChecks = slices.DeleteFunc(o.NodeHealthChecks, func(check Check) bool { return check.Name != name })
-	o.MachineHealthChecks = slices.DeleteFunc(o.MachineHealthChecks, func(check MachineCheck) bool { return check.Namespace+"/"+check.Name != name })
-	o.RemediationBudgets = slices.DeleteFunc(o.RemediationBudgets, func(budget Budget) bool { return budget.Name != name })
+	o.MachineHealthChecks = slices.DeleteFunc(o.MachineHealthChecks, func(check *machinev1beta1.MachineHealthCheck) bool { return check.Namespace+"/"+check.Name != name })
+	o.RemediationBudgets = slices.DeleteFunc(o.RemediationBudgets, func(budget *v1alpha1.RemediationBudget) bool { return budget.Name != name })
 	return true
 }
 
@@ -326,11 +254,11 @@ func (o *Overview) Names() []string {
 	for i := range o.NodeHealthChecks {
 		names = append(names, o.NodeHealthChecks[i].Name)
 	}
-	for i := range o.MachineHealthChecks {
-		names = append(names, o.MachineHealthChecks[i].Namespace+"/"+o.MachineHealthChecks[i].Name)
+	for _, mhc := range o.MachineHealthChecks {
+		names = append(names, mhc.Namespace+"/"+mhc.Name)
 	}
-	for i := range o.RemediationBudgets {
-		names = append(names, o.RemediationBudgets[i].Name)
+	for _, budget := range o.RemediationBudgets {
+		names = append(names, budget.Name)
 	}
 	return names
 }

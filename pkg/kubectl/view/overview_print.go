@@ -18,22 +18,22 @@ func (o *Overview) Print(printer *Printer, wide bool) {
 	now := o.Time.Time
 	sections := Sections{Printer: printer}
 	sections.problem(o.Leader, now)
-	sections.Table("NodeHealthChecks", checks(o))
+	sections.Tables(checks(o))
 	sections.Lines(checkNotes(o, now))
-	sections.short("Unhealthy nodes", targets(o, now, wide), wide)
+	sections.short(UnhealthyNodes(o, wide), wide)
 	sections.Lines(eachOnALine(InCommon(o)))
-	sections.short("Next to become unhealthy", next(o, now, wide), wide)
-	sections.Table("MachineHealthChecks", MachineChecks(o))
-	sections.short("Unhealthy machines", machines(o, now, wide), wide)
-	sections.Table("RemediationBudgets", Budgets(o, wide))
+	sections.short(NextNodes(o, wide), wide)
+	sections.Tables(MachineChecks(o))
+	sections.short(UnhealthyMachines(o, wide), wide)
+	sections.Tables(Budgets(o, wide))
 	if wide {
-		sections.Table("Groups of RemediationBudgets", Groups(o, now))
+		sections.Tables(Groups(o))
 	}
 	sections.Lines(Partial(o.Missing))
 }
 
 func checks(overview *Overview) Table {
-	table := Table{Header: []string{"NAME", "PHASE", "HEALTHY", "UNHEALTHY", "REMEDIATING", "GATE"}}
+	table := Table{Title: "NodeHealthChecks", Header: []string{"NAME", "PHASE", "HEALTHY", "UNHEALTHY", "REMEDIATING", "GATE"}}
 	for i := range overview.NodeHealthChecks {
 		check := &overview.NodeHealthChecks[i]
 		healthy := Unknown
@@ -160,8 +160,10 @@ func Because(reason, message string) string {
 	return reason + ": " + message
 }
 
-func next(overview *Overview, now time.Time, wide bool) Table {
-	table := Table{Header: []string{"CHECK", "NODE", "IN", "BECAUSE"}}
+// NextNodes is a table of the nodes that are next, with more columns if it is wide.
+func NextNodes(overview *Overview, wide bool) Table {
+	now := overview.Time.Time
+	table := Table{Title: "Next to become unhealthy", Header: []string{"CHECK", "NODE", "IN", "BECAUSE"}}
 	if wide {
 		table.Header = []string{"CHECK", "NODE", "IN", "AT", "BECAUSE"}
 	}

@@ -223,20 +223,6 @@ func TestHistory(t *testing.T) {
 	})
 }
 
-func TestTimeline(t *testing.T) {
-	t.Parallel()
-	compare(t, "timeline", func(p *Printer) { NewHistory(pastSnapshot(), Filter{}, now).PrintTimeline(p) })
-	compare(t, "timeline-week", func(p *Printer) {
-		NewHistory(pastSnapshot(), Filter{Node: "node-1", Since: now.Add(-7 * 24 * time.Hour)}, now).PrintTimeline(p)
-	})
-	compare(t, "timeline-hour", func(p *Printer) {
-		NewHistory(pastSnapshot(), Filter{Node: "node-2", Since: now.Add(-2 * time.Hour)}, now).PrintTimeline(p)
-	})
-	compare(t, "timeline-empty", func(p *Printer) {
-		NewHistory(&Snapshot{}, Filter{Since: now.Add(-time.Hour)}, now).PrintTimeline(p)
-	})
-}
-
 // TestNoControlCharacters: no text of the cluster controls the terminal, except by line breaks.
 func TestNoControlCharacters(t *testing.T) {
 	t.Parallel()
@@ -245,7 +231,6 @@ func TestNoControlCharacters(t *testing.T) {
 	NewOverview(snapshot(), now).Print(printer, true)
 	history := NewHistory(pastSnapshot(), Filter{}, now)
 	history.Print(printer, true)
-	history.PrintTimeline(printer)
 	require.NoError(t, printer.Err())
 	require.Equal(t, strings.ReplaceAll(text.String(), "\n", " "), Clean(text.String()))
 }
@@ -276,19 +261,19 @@ func TestPrintExplanation(t *testing.T) {
 		Conditions:   map[string][]Condition{"1": {{Type: "Processing", Status: "True", Reason: "Started", Message: "\x1b]0;owned\x07", Since: ago(2 * time.Minute)}}},
 		Events:       []corev1.Event{{Type: "Warning", Reason: "RemediationSkipped", Message: "[remediation] \x1b[31mno", Count: 3, LastTimestamp: before(time.Minute)}},
 	}
-	compare(t, "explain-remediating", func(p *Printer) { NewExplanation("node-1", s, details, now).Print(p, false) })
+	compare(t, "explain-remediating", func(p *Printer) { NewExplanation("node-1", s, details, now).Print(p) })
 	lease.Spec.RenewTime = new(metav1.NewMicroTime(now.Add(-time.Hour)))
-	compare(t, "explain-held", func(p *Printer) { NewExplanation("node-3", s, details, now).Print(p, false) })
+	compare(t, "explain-held", func(p *Printer) { NewExplanation("node-3", s, details, now).Print(p) })
 	s.Missing = nil
 	compare(t, "explain-soon", func(p *Printer) {
-		NewExplanation("node-6", s, &Details{}, now).Print(p, false)
+		NewExplanation("node-6", s, &Details{}, now).Print(p)
 	})
 	compare(t, "explain-unselected", func(p *Printer) {
-		NewExplanation("node-a", s, &Details{}, now).Print(p, false)
+		NewExplanation("node-a", s, &Details{}, now).Print(p)
 	})
 	s.Nodes = nil
 	compare(t, "explain-deleted", func(p *Printer) {
-		NewExplanation("node-2", s, &Details{}, now).Print(p, false)
+		NewExplanation("node-2", s, &Details{}, now).Print(p)
 	})
 }
 

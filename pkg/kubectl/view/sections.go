@@ -32,18 +32,48 @@ func (s *Sections) Table(title string, table Table) {
 	s.Printer.Table(table)
 }
 
+// Tables prints tables below their titles.
+func (s *Sections) Tables(tables ...Table) {
+	for _, table := range tables {
+		s.Table(table.Title, table)
+	}
+}
+
+// Part is what an answer says about one object: fields below a title, then tables.
+type Part struct {
+	Title  string
+	Fields []Field
+	Tables []Table
+}
+
+// Field is a name with a value.
+type Field struct {
+	Name  string
+	Value Cell
+}
+
+// Part prints a part.
+func (s *Sections) Part(part Part) {
+	s.Begin()
+	s.Printer.Line(0, Cell{Text: part.Title, Style: Heading})
+	for _, field := range part.Fields {
+		s.Printer.Line(2, Text(field.Name+": "), field.Value)
+	}
+	s.Tables(part.Tables...)
+}
+
 // shownRows is how many rows of a list are shown, unless the user wants all.
 const shownRows = 20
 
 // short prints the first rows of a table, and how many there are besides.
-func (s *Sections) short(title string, table Table, all bool) {
+func (s *Sections) short(table Table, all bool) {
 	more := len(table.Rows) - shownRows
 	if all || more <= 0 {
-		s.Table(title, table)
+		s.Tables(table)
 		return
 	}
 	table.Rows = table.Rows[:shownRows]
-	s.Table(title, table)
+	s.Tables(table)
 	s.Printer.Line(0, Cell{Text: fmt.Sprintf("%d more are not shown: -o wide shows all", more), Style: Faint})
 }
 

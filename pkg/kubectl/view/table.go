@@ -18,6 +18,8 @@ const ownLineIndent = 4
 // Table has rows with as many cells as the header. Only the last cell of a row may be long: it is
 // continued on further lines where the terminal ends.
 type Table struct {
+	// Title stands above the table.
+	Title  string
 	Header []string
 	Rows   [][]Cell
 }

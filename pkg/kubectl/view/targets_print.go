@@ -9,12 +9,17 @@ import (
 	"strconv"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
 
-// targets are the nodes that are unhealthy or under remediation, and what they wait for.
-func targets(overview *Overview, now time.Time, wide bool) Table {
-	table := Table{Header: []string{"CHECK", "NODE", "FOR", "STATE", "BECAUSE"}}
+// UnhealthyNodes is a table of the nodes that are unhealthy or under remediation, and what they wait for.
+func UnhealthyNodes(overview *Overview, wide bool) Table {
+	now := overview.Time.Time
+	table := Table{Title: "Unhealthy nodes", Header: []string{"CHECK", "NODE", "FOR", "STATE", "BECAUSE"}}
 	if wide {
 		table.Header = []string{"CHECK", "NODE", "FOR", "TRIGGER", "REMEDIATION", "STATE", "BECAUSE"}
 	}
@@ -32,17 +37,18 @@ func targets(overview *Overview, now time.Time, wide bool) Table {
 	return table
 }
 
-// machines are the Machines that are not healthy.
-func machines(overview *Overview, now time.Time, wide bool) Table {
-	table := Table{Header: []string{"CHECK", "MACHINE", "FOR", "STATE", "BECAUSE"}}
+// UnhealthyMachines is a table of the Machines that are not healthy.
+func UnhealthyMachines(overview *Overview, wide bool) Table {
+	now := overview.Time.Time
+	table := Table{Title: "Unhealthy machines", Header: []string{"CHECK", "MACHINE", "FOR", "STATE", "BECAUSE"}}
 	if wide {
 		table.Header = []string{"CHECK", "MACHINE", "NODE", "FOR", "TRIGGER", "STATE", "BECAUSE"}
 	}
-	for i := range overview.MachineHealthChecks {
-		check := &overview.MachineHealthChecks[i]
-		for j := range check.Machines {
-			machine := check.Machines[j]
-			if check.Held != nil && machine.Decision != nil && machine.Decision.Message == check.Held.Message {
+	for _, check := range overview.MachineHealthChecks {
+		held := heldMachines(check)
+		for i := range check.Status.UnhealthyMachines {
+			machine := newMachineTarget(&check.Status.UnhealthyMachines[i])
+			if held != nil && machine.Decision.Message == held.Message {
 				machine.Decision = machine.Decision.DeepCopy()
 				machine.Decision.Message = "" // It stands above.
 			}
@@ -98,48 +104,59 @@ func Why(target *Target, now time.Time) string {
 
 // MachineChecks is a table of the MachineHealthChecks.
 func MachineChecks(overview *Overview) Table {
-	table := Table{Header: []string{"NAME", "HEALTHY", "ALLOWED", "LIMIT"}}
-	for i := range overview.MachineHealthChecks {
-		check := &overview.MachineHealthChecks[i]
-		healthy, allowed := Unknown, Unknown
-		if check.ExpectedMachines != nil && check.CurrentHealthy != nil {
-			healthy = fmt.Sprintf("%d of %d", *check.CurrentHealthy, *check.ExpectedMachines)
+	table := Table{Title: "MachineHealthChecks", Header: []string{"NAME", "HEALTHY", "ALLOWED", "LIMIT"}}
+	for _, check := range overview.MachineHealthChecks {
+		status, healthy, allowed := &check.Status, Unknown, Unknown
+		if status.ExpectedMachines != nil && status.CurrentHealthy != nil {
+			healthy = fmt.Sprintf("%d of %d", *status.CurrentHealthy, *status.ExpectedMachines)
 		}
-		if check.RemediationsAllowed != nil {
-			allowed = strconv.Itoa(int(*check.RemediationsAllowed))
+		if status.RemediationsAllowed != nil {
+			allowed = strconv.Itoa(int(*status.RemediationsAllowed))
 		}
-		limit := Text("maxUnhealthy " + cmp.Or(check.MaxUnhealthy, "100%"))
-		if check.Held != nil {
-			limit = Cell{Text: "nothing new begins: " + Because(check.Held.Reason, check.Held.Message), Style: Bad}
+		limit := Text("maxUnhealthy " + orNone((*intstr.IntOrString)(check.Spec.MaxUnhealthy), "100%"))
+		if held := heldMachines(check); held != nil {
+			limit = Cell{Text: "nothing new begins: " + Because(held.Reason, held.Message), Style: Bad}
 		}
 		table.Add(Text(check.Namespace+"/"+check.Name), Text(healthy), Text(allowed), limit)
 	}
 	return table
 }
 
+// orNone returns a limit of a spec, or what stands for none.
+func orNone(limit *intstr.IntOrString, none string) string {
+	if limit == nil {
+		return none
+	}
+	return limit.String()
+}
+
 // Budgets is a table of the RemediationBudgets, with more columns if it is wide.
 func Budgets(overview *Overview, wide bool) Table {
-	table := Table{Header: []string{"NAME", "UNHEALTHY", "REMEDIATING", "ALLOWED", "STATE"}}
+	table := Table{Title: "RemediationBudgets", Header: []string{"NAME", "UNHEALTHY", "REMEDIATING", "ALLOWED", "STATE"}}
 	if wide {
 		table.Header = []string{"NAME", "UNHEALTHY", "REMEDIATING", "ALLOWED", "MAXUNHEALTHY", "MAXCONCURRENT", "MININTERVAL", "STATE"}
 	}
-	for i := range overview.RemediationBudgets {
-		budget := &overview.RemediationBudgets[i]
+	for _, budget := range overview.RemediationBudgets {
+		spec, status, counted := &budget.Spec, &budget.Status, budget.Status.ObservedNodes != nil
 		unhealthy, remediating := Unknown, Unknown
-		if budget.Counted {
-			unhealthy, remediating = fmt.Sprintf("%d of %d", budget.UnhealthyNodes, budget.ObservedNodes), strconv.Itoa(budget.RemediatingNodes)
+		if counted {
+			unhealthy, remediating = fmt.Sprintf("%d of %d", value(status.UnhealthyNodes), value(status.ObservedNodes)), strconv.Itoa(value(status.RemediatingNodes))
 		}
-		cells := []Cell{Text(budget.Name), Text(unhealthy), Text(remediating), Allowance(budget.Counted, budget.RemediationsAllowed)}
+		cells := []Cell{Text(budget.Name), Text(unhealthy), Text(remediating), allowance(counted, status.RemediationsAllowed)}
 		if wide {
-			cells = append(cells, Text(cmp.Or(budget.MaxUnhealthy, Unknown)), Text(cmp.Or(budget.MaxConcurrent, Unknown)), Text(cmp.Or(budget.MinInterval, Unknown)))
+			interval := Unknown
+			if spec.MinInterval != nil {
+				interval = spec.MinInterval.Duration.String()
+			}
+			cells = append(cells, Text(orNone(spec.MaxUnhealthy, Unknown)), Text(orNone(spec.MaxConcurrent, Unknown)), Text(interval))
 		}
-		table.Add(append(cells, BudgetState(budget))...)
+		table.Add(append(cells, budgetState(budget))...)
 	}
 	return table
 }
 
-// Allowance is how many remediations a budget allows.
-func Allowance(counted bool, allowed *int32) Cell {
+// allowance is how many remediations a budget allows.
+func allowance(counted bool, allowed *int32) Cell {
 	switch {
 	case !counted:
 		return Cell{Text: Unknown, Style: Faint}
@@ -152,17 +169,19 @@ func Allowance(counted bool, allowed *int32) Cell {
 	}
 }
 
-// BudgetState says which nodes a budget keeps waiting.
-func BudgetState(budget *Budget) Cell {
+// budgetState says which nodes a budget keeps waiting.
+func budgetState(budget *v1alpha1.RemediationBudget) Cell {
+	valid := meta.FindStatusCondition(budget.Status.Conditions, v1alpha1.ConditionBudgetValid)
+	exhausted := meta.FindStatusCondition(budget.Status.Conditions, v1alpha1.ConditionBudgetExhausted)
 	switch {
-	case budget.Invalid != "":
-		return Cell{Text: "invalid: " + budget.Invalid, Style: Bad}
-	case !budget.Counted:
+	case valid != nil && valid.Status == metav1.ConditionFalse:
+		return Cell{Text: "invalid: " + valid.Message, Style: Bad}
+	case budget.Status.ObservedNodes == nil:
 		return Cell{Text: "the controller has not counted yet", Style: Warning}
-	case budget.Waiting != "":
-		return Cell{Text: withReason(budget.Waiting, budget.Reason), Style: Bad}
+	case exhausted != nil && exhausted.Status == metav1.ConditionTrue:
+		return Cell{Text: withReason(exhausted.Message, budget.Spec.Reason), Style: Bad}
 	default:
-		return Cell{Text: withReason("no node waits", budget.Reason), Style: Good}
+		return Cell{Text: withReason("no node waits", budget.Spec.Reason), Style: Good}
 	}
 }
 
@@ -174,21 +193,22 @@ func withReason(text, reason string) string {
 }
 
 // Groups are those of the budgets that have several.
-func Groups(overview *Overview, now time.Time) Table {
-	table := Table{Header: []string{"BUDGET", "GROUP", "UNHEALTHY", "REMEDIATING", "ALLOWED", "LAST BEGAN"}}
-	for i := range overview.RemediationBudgets {
-		budget := &overview.RemediationBudgets[i]
-		if len(budget.Groups) < 2 {
-			continue
-		}
-		for j := range budget.Groups {
-			group := &budget.Groups[j]
+func Groups(overview *Overview) Table {
+	now := overview.Time.Time
+	table := Table{Title: "Groups of RemediationBudgets", Header: []string{"BUDGET", "GROUP", "UNHEALTHY", "REMEDIATING", "ALLOWED", "LAST BEGAN"}}
+	for _, budget := range overview.RemediationBudgets {
+		groups := budget.Status.Groups
+		for i := range groups {
+			if len(groups) < 2 {
+				break
+			}
+			group := &groups[i]
 			last := Unknown
 			if group.LastStarted != nil {
 				last = Ago(group.LastStarted, now) + " ago"
 			}
 			table.Add(Text(budget.Name), Text(cmp.Or(group.Name, `""`)), Text(fmt.Sprintf("%d of %d", group.UnhealthyNodes, group.ObservedNodes)),
-				Text(strconv.Itoa(int(group.RemediatingNodes))), Allowance(true, group.RemediationsAllowed), Text(last))
+				Text(strconv.Itoa(int(group.RemediatingNodes))), allowance(true, group.RemediationsAllowed), Text(last))
 		}
 	}
 	return table

@@ -44,8 +44,10 @@ func TestNext(t *testing.T) {
 	t.Parallel()
 	other := node("other", ready(corev1.ConditionFalse, time.Minute))
 	other.Labels = nil
+	again := listed(v1alpha1.DecidedSoonUnhealthy, "")
+	again.Name, again.Remediations, again.Decision.NextCheckTime = "again", make([]v1alpha1.Remediation, 1), ago(-3*time.Minute)
 	snapshot := &Snapshot{
-		NodeHealthChecks: []*v1alpha1.NodeHealthCheck{check(v1alpha1.UnhealthyNode{Name: "listed"}, v1alpha1.UnhealthyNode{Name: "again", Remediations: make([]v1alpha1.Remediation, 1)})},
+		NodeHealthChecks: []*v1alpha1.NodeHealthCheck{check(v1alpha1.UnhealthyNode{Name: "listed"}, again)},
 		Nodes: []*corev1.Node{
 			node("never", corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionFalse}),
 			node("later", ready(corev1.ConditionFalse, time.Minute)), node("soon", ready(corev1.ConditionFalse, 4*time.Minute)),
