@@ -157,11 +157,13 @@ func latestOf(node *corev1.Node) time.Time {
 	return latest
 }
 
-// play changes the Nodes as they were recorded until now.
-func (w *world) play(now time.Time) {
+// play changes the Nodes as they were recorded until now. It reports whether there was a change.
+func (w *world) play(now time.Time) (changed bool) {
 	for ; len(w.recorded) > 0 && !w.recorded[0].At.After(now); w.recorded = w.recorded[1:] {
 		w.change(&w.recorded[0])
+		changed = true
 	}
+	return changed
 }
 
 // change changes a Node as it was recorded, and writes down the effect.

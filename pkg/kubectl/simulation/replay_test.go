@@ -123,9 +123,9 @@ func TestReplay(t *testing.T) {
 	result := Run(in)
 	require.Equal(t, []string{
 		"10m0s a fails: Ready=Unknown",
-		"11m0s b fails: Ready=Unknown",
 		"11m0s a is unhealthy: Ready=Unknown for 1m0s",
 		"11m0s a remediation begins: RebootRemediationTemplate remediators/default",
+		"11m0s b fails: Ready=Unknown",
 		"12m0s b is unhealthy: Ready=Unknown for 1m0s",
 		"12m0s b remediation begins: RebootRemediationTemplate remediators/default",
 		"14m0s a recovers: as recorded",
@@ -163,6 +163,21 @@ func TestReplayTogether(t *testing.T) {
 		"11m0s a b is unhealthy: Ready=Unknown for 1m0s",
 		"11m0s a b waits: GateClosed: 2 of 4 nodes are healthy, at least 3 have to be",
 		"20m0s a b recovers: as recorded",
+	}, told(Run(replayOf(from, maxUnhealthy(1)))))
+}
+
+// TestReplayRounded: what is due in the second of a change is done before: the API server leaves out fractions.
+func TestReplayRounded(t *testing.T) {
+	t.Parallel()
+	from := recorded(t, nodes("a", "b", "c"),
+		becomes("a", corev1.ConditionUnknown, 10*time.Minute),
+		becomes("b", corev1.ConditionUnknown, 11*time.Minute),
+	)
+	require.Equal(t, []string{
+		"10m0s a fails: Ready=Unknown",
+		"11m0s a is unhealthy: Ready=Unknown for 1m0s",
+		"11m0s a remediation begins: RebootRemediationTemplate remediators/default",
+		"11m0s b fails: Ready=Unknown",
 	}, told(Run(replayOf(from, maxUnhealthy(1)))))
 }
 

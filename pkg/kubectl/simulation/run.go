@@ -62,8 +62,10 @@ func Run(in *Input) *Result {
 func (w *world) run(now, end time.Time, instants int) time.Time {
 	for ; instants > 0 && w.planned < w.mostPlans && !w.interrupted(); instants-- {
 		w.events.happen(now)
-		w.play(now)
 		w.settle(now)
+		if w.play(now) { // After what is due: the times of changes have lost their fractions of a second.
+			w.settle(now)
+		}
 		w.journal.flush()
 		next := w.next(now)
 		if next.IsZero() || next.After(end) {
