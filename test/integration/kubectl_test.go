@@ -22,6 +22,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/command"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 )
 
 // plugin runs kubectl nhc as the user, until the context ends.
@@ -262,8 +263,8 @@ func testPluginExplain(u *user) {
 	out := everything.shows(nil, "--as-group=system:masters", "explain", "node", a, "-o", "json")
 	require.NoError(u.t, json.Unmarshal([]byte(out), &explanation))
 	require.Empty(u.t, explanation.Missing)
-	require.True(u.t, explanation.Lease.Valid)
-	require.Equal(u.t, "NodeHealthCheck-"+u.scenario.name, explanation.Lease.Holder)
+	require.True(u.t, remediation.LeaseValid(explanation.Lease, time.Now()))
+	require.Equal(u.t, "NodeHealthCheck-"+u.scenario.name, remediation.LeaseHolder(explanation.Lease))
 	check := explanation.Checks[0]
 	require.Equal(u.t, "Unhealthy", check.State)
 	require.True(u.t, check.Remediations[0].Known)

@@ -101,6 +101,33 @@ func TestAPIServer(t *testing.T) {
 	}
 }
 
+// TestCheckExits: what a person without permissions cannot look at is no problem, and not in order either.
+func TestCheckExits(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		message, sentence string
+		code              int
+	}{
+		"no permission": {`User \"ann\" cannot list resource \"x\"`, "Error: Nothing is wrong in what could be seen: 6 parts need an admin, 0 could not be read.\n", ExitUnseen},
+		"denied":        {"no NodeHealthChecks here", "Error: The installation is not in order: 1 problem.\n", ExitError},
+	} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			if r.URL.Path == "/version" {
+				_, _ = w.Write([]byte(`{"gitVersion":"v1.37.2"}`))
+				return
+			}
+			w.WriteHeader(http.StatusForbidden)
+			_, _ = w.Write([]byte(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403,"message":"` + tc.message + `"}`))
+		}))
+		out, errOut, code := runAgainst(t, server.URL, "check")
+		server.Close()
+		require.Equal(t, tc.sentence, errOut, "%s: %s", name, out)
+		require.Equal(t, tc.code, code, name)
+		require.Contains(t, out, "v1.37.2", "it shows what it could see")
+	}
+}
+
 func runAgainst(t *testing.T, server string, args ...string) (out, errOut string, code int) {
 	t.Helper()
 	streams, _, outBuffer, errBuffer := genericiooptions.NewTestIOStreams()
