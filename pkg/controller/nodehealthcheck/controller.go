@@ -280,13 +280,6 @@ func (c *Controller) SyncAll() {
 	c.enqueue(c.index.Names())
 }
 
-// enqueueAfter adds NodeHealthChecks to the queue after a while.
-func (c *Controller) enqueueAfter(names []string, after time.Duration) {
-	for _, name := range names {
-		c.queue.AddAfter(cache.ObjectName{Name: name}, after)
-	}
-}
-
 // enqueue adds NodeHealthChecks to the queue.
 func (c *Controller) enqueue(names []string) {
 	for _, name := range names {

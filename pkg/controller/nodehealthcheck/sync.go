@@ -17,6 +17,7 @@ import (
 func (c *Controller) sync(ctx context.Context, name string) (recheck time.Time, err error) {
 	now := c.clock.Now()
 	defer c.measure(name, now)
+	c.waiters.set(name, true) // Before the snapshot: the queue keeps what changes meanwhile.
 	snapshot, err := c.snapshot(name, now)
 	if err != nil {
 		return time.Time{}, err
