@@ -89,7 +89,7 @@ func TestMetrics(t *testing.T) {
 	for _, prefix := range []string{
 		"workqueue_depth", "workqueue_adds_total", "rest_client_requests_total", "rest_client_request_duration_seconds_bucket",
 		"leader_election_master_status", "go_goroutines", "process_cpu_seconds_total", "kubernetes_build_info",
-		"nhc_sync_duration_seconds_count" + of,
+		"workqueue_work_duration_seconds_count",
 	} {
 		require.True(t, all.hasPrefix(prefix), "20.3: %s", prefix)
 	}

@@ -68,8 +68,8 @@ func TestListMetrics(t *testing.T) {
 		byName[list[i].Name] = list[i]
 	}
 	require.Len(t, byName, len(list), "a metric twice")
-	require.Equal(t, "histogram", byName["nhc_sync_duration_seconds"].Type)
-	require.Equal(t, []string{"nodehealthcheck"}, byName["nhc_sync_duration_seconds"].Labels)
+	require.Equal(t, "histogram", byName["nhc_episode_duration_seconds"].Type)
+	require.Equal(t, []string{"nodehealthcheck"}, byName["nhc_episode_duration_seconds"].Labels)
 	require.Equal(t, []string{"code", "host", "method"}, byName["rest_client_requests_total"].Labels)
 	require.Equal(t, "histogram", byName["workqueue_queue_duration_seconds"].Type)
 	require.Equal(t, []string{"name"}, byName["leader_election_master_status"].Labels)

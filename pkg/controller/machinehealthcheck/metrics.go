@@ -27,7 +27,7 @@ type metrics struct {
 	// Our own ones.
 	healthy, unhealthy, waiting, overdue *prometheus.GaugeVec
 	started, finished                    *prometheus.CounterVec
-	detectionToStart, syncDuration       *prometheus.HistogramVec
+	detectionToStart                     *prometheus.HistogramVec
 	active                               prometheus.Gauge
 	backOffOwners                        prometheus.GaugeFunc
 }
@@ -47,7 +47,6 @@ func newMetrics(registerer prometheus.Registerer, backOffOwners func() float64) 
 		started:          set.Counter("nhc_mhc_remediations_started_total", "Number of remediations that have started.", "type"),
 		finished:         set.Counter("nhc_mhc_remediations_finished_total", "Number of remediations that have ended with a healthy Machine or a healthy replacement.", "type"),
 		detectionToStart: set.Histogram("nhc_mhc_detection_to_start_seconds", "Time from the moment a Machine is unhealthy to the start of its remediation.", 0.01, 16),
-		syncDuration:     set.Histogram("nhc_mhc_sync_duration_seconds", "Duration of a sync of a MachineHealthCheck.", 0.0005, 16),
 		active:           prometheus.NewGauge(prometheus.GaugeOpts{Name: "nhc_mhc_active", Help: "1 while this process handles MachineHealthChecks because it has found no other controller that does."}),
 		backOffOwners: prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "nhc_mhc_backoff_owners", Help: "Number of owners of Machines, such as MachineSets, whose Machines are deleted with a delay because they fail before they join.",
@@ -62,10 +61,8 @@ func labelsOf(key cache.ObjectName) prometheus.Labels {
 	return prometheus.Labels{"name": key.Name, "namespace": key.Namespace}
 }
 
-// measure records how long a sync took. It also starts the counters with 0, so that their first increase
-// is visible (spec 20.3).
-func (m *metrics) measure(key cache.ObjectName, took time.Duration) {
-	m.syncDuration.With(labelsOf(key)).Observe(took.Seconds())
+// initialize starts the counters with 0, so that their first increase is visible (spec 20.3).
+func (m *metrics) initialize(key cache.ObjectName) {
 	m.deletions.With(labelsOf(key))
 	m.detectionToStart.With(labelsOf(key))
 	for _, kind := range []v1beta1.RemediationType{v1beta1.RemediationMachineDeletion, v1beta1.RemediationExternal} {

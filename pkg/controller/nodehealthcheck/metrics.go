@@ -26,7 +26,7 @@ type metrics struct {
 	gateOpen, stormActive, paused, disabled, overlap                                  *prometheus.GaugeVec
 	nodesWaiting                                                                      *prometheus.GaugeVec
 	started, succeeded, timedOut, cancelled, episodes, failedEpisodes                 *prometheus.CounterVec
-	detectionToCreation, syncDuration, episodeDuration                                *prometheus.HistogramVec
+	detectionToCreation, episodeDuration                                              *prometheus.HistogramVec
 }
 
 func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
@@ -57,7 +57,6 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 		failedEpisodes:      set.Counter("nhc_failed_episodes_total", "Episodes that have ended without help of any of their remediations: all have timed out or failed. By the kind of the last one.", "remediation"),
 		episodeDuration:     set.Histogram("nhc_episode_duration_seconds", "Time from the condition that made a node unhealthy until the node was healthy again, or the episode ended otherwise.", 15, 14),
 		detectionToCreation: set.Histogram("nhc_detection_to_creation_seconds", "Time from a node being unhealthy to the creation of its first remediation.", 0.01, 16),
-		syncDuration:        set.Histogram("nhc_sync_duration_seconds", "Duration of a sync.", 0.0005, 16),
 	}
 	return m, set.Register(registerer, m.unhealthyTime)
 }
@@ -83,7 +82,6 @@ func (m *metrics) initialize(nhc *v1alpha1.NodeHealthCheck) {
 	for _, outcome := range episodeOutcomes {
 		m.episodes.WithLabelValues(nhc.Name, string(outcome))
 	}
-	for _, histogram := range []*prometheus.HistogramVec{m.detectionToCreation, m.syncDuration, m.episodeDuration} {
-		histogram.WithLabelValues(nhc.Name)
-	}
+	m.detectionToCreation.WithLabelValues(nhc.Name)
+	m.episodeDuration.WithLabelValues(nhc.Name)
 }
