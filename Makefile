@@ -409,7 +409,7 @@ lint: ## Run golangci-lint, at the version in hack/tools.
 	$(GOLANGCI_LINT) run ./...
 
 .PHONY: verify
-verify: verify-boilerplate verify-fmt verify-tidy verify-versions verify-codegen verify-manifests verify-workflows lint ## Check everything but the tests.
+verify: verify-boilerplate verify-fmt verify-lines verify-tidy verify-versions verify-codegen verify-manifests verify-workflows lint ## Check everything but the tests.
 
 .PHONY: verify-boilerplate
 verify-boilerplate: ## Check the copyright notices.
@@ -419,6 +419,14 @@ verify-boilerplate: ## Check the copyright notices.
 verify-fmt: ## Check the format of the code.
 	@unformatted="$$(find . \( -path ./.git -o -path ./bin -o -path ./_output \) -prune -o -name '*.go' -print | xargs gofmt -l)"; \
 	if [[ -n "$$unformatted" ]]; then echo "not formatted, run make fmt:"; echo "$$unformatted"; exit 1; fi
+
+.PHONY: verify-lines
+verify-lines: ## Check that no package outgrows its entry in hack/lines.txt.
+	hack/verify-lines.sh
+
+.PHONY: lines
+lines: ## Write the lines of each package to hack/lines.txt.
+	hack/verify-lines.sh --update
 
 .PHONY: verify-tidy
 verify-tidy: ## Check the go.mod files.

@@ -55,8 +55,6 @@ type Runner struct {
 	// Sync returns when to look again without an event, zero if never. Two kinds of errors mean that it only
 	// has to wait: those of [watches.Unread], after which an event comes or a minute passes, and [*staleness.Error].
 	Sync func(ctx context.Context, key cache.ObjectName) (recheck time.Time, err error)
-	// Behind is called for each sync that is postponed because of a *staleness.Error. It may be nil.
-	Behind func(key cache.ObjectName, stale *staleness.Error)
 	// Acting has the requests that outlive their sync. Run waits for it. It may be nil.
 	Acting *sync.WaitGroup
 
@@ -140,9 +138,6 @@ func (r *Runner) end(ctx context.Context, key cache.ObjectName, recheck time.Tim
 		r.Queue.AddAfter(key, pendingMax)
 	case behind:
 		logger.V(4).Info("Waiting for a cache to show an own write", "cause", stale.Error(), "since", stale.Since)
-		if r.Behind != nil {
-			r.Behind(key, stale)
-		}
 		r.Queue.AddAfter(key, r.behind.When(key))
 	case apierrors.IsConflict(err):
 		logger.V(4).Info("Cache is behind, retrying", "cause", err.Error())

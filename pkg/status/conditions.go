@@ -33,7 +33,7 @@ func (r *Report) newConditions() []metav1.Condition {
 	setRemediationAllowed(&conditions, nhc, &r.in.Policy.Context, now)
 	setSelectorOverlap(&conditions, nhc, r.in.Overlaps, now)
 	setStorm(&conditions, nhc, r.in.Policy.Context.Storm, now)
-	setLeftoverRemediations(&conditions, nhc, r.Leftovers(), now)
+	setLeftoverRemediations(&conditions, nhc, r.leftovers(), now)
 	setPlatformAccess(&conditions, nhc, r.in.PlatformProblem, now)
 	setStalled(&conditions, nhc, &r.in.Policy.Context, now)
 	for i := range conditions {

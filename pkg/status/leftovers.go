@@ -18,9 +18,9 @@ import (
 // maxLeftoversNamed is how many leftovers the condition names.
 const maxLeftoversNamed = 5
 
-// Leftovers returns the own CRs that are being deleted although their Node is gone, in the
+// leftovers returns the own CRs that are being deleted although their Node is gone, in the
 // order of the nodes' names. They count for nothing else (spec 17.4).
-func (r *Report) Leftovers() []*object.CR {
+func (r *Report) leftovers() []*object.CR {
 	var all []*object.CR
 	for _, result := range r.in.Results {
 		node := result.Plan.Node

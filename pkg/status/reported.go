@@ -54,9 +54,6 @@ func (r Reported) WithCreated(crs []*object.CR) Reported {
 	return r
 }
 
-// Failed reports whether the failure of a CR was reported.
-func (r *Reported) Failed(cr types.UID) bool { return r.failed.Has(cr) }
-
 // failedIn returns the CRs of the nodes whose decision in a status is that a step has failed.
 func failedIn(status *v1alpha1.NodeHealthCheckStatus) sets.Set[types.UID] {
 	failed := sets.New[types.UID]()

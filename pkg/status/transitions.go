@@ -213,15 +213,7 @@ func endedNow(result remediation.NodeResult, ended sets.Set[types.UID]) bool {
 	})
 }
 
-// OldCRs returns how many own CRs are older than 48 hours (spec 17.6).
-func (r *Report) OldCRs() (n int) {
-	for range r.oldCRs {
-		n++
-	}
-	return n
-}
-
-// oldCRs yields the own CRs that are older than 48 hours, with their nodes.
+// oldCRs yields the own CRs that are older than 48 hours, with their nodes (spec 17.6).
 func (r *Report) oldCRs(yield func(*remediation.Node, *object.CR) bool) {
 	for _, result := range r.in.Results {
 		for _, cr := range result.Plan.Node.Own {

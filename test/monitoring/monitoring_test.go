@@ -296,7 +296,7 @@ func TestCheck(t *testing.T) {
 	metrics := existing(t)
 	for query, problem := range map[string]string{
 		`nhc_gate_opened`:                                                    "no series",
-		`nhc_sync_duration_seconds`:                                          "no series",
+		`nhc_episode_duration_seconds`:                                       "no series",
 		`nhc_gate_open{node="a"}`:                                            "no label",
 		`sum by (node) (nhc_gate_open)`:                                      "no label",
 		`nhc_nodes_waiting{reason="Bored"}`:                                  "never",
@@ -309,7 +309,7 @@ func TestCheck(t *testing.T) {
 		`ALERTS{alertstate="firing"}`:                                        "not only ours",
 		`nhc_gate_open and on (reason) nhc_paused`:                           "no label",
 		`nodehealthcheck_ongoing_remediation{exported_name="a"}`:             "no label",
-		`histogram_quantile(0.9, sum(nhc_sync_duration_seconds_sum))`:        "no label",
+		`histogram_quantile(0.9, sum(nhc_episode_duration_seconds_sum))`:     "no label",
 		`sum(nhc_gate_open`:                                                  "unclosed",
 		`sum by (le) (rate(nodehealthcheck_unhealthy_node_duration_sum[1]))`: "",
 	} {

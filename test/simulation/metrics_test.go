@@ -67,14 +67,10 @@ func metricsOf(status *v1alpha1.NodeHealthCheckStatus) map[string]int {
 		}
 		return 0
 	}
-	remediations := 0
-	for i := range status.UnhealthyNodes {
-		remediations += len(status.UnhealthyNodes[i].Remediations)
-	}
 	return map[string]int{
 		"nhc_observed_nodes": number(status.ObservedNodes), "nhc_healthy_nodes": number(status.HealthyNodes),
 		"nhc_unhealthy_nodes": number(status.UnhealthyNodeCount), "nhc_soon_unhealthy_nodes": number(status.SoonUnhealthyNodes),
-		"nhc_remediating_nodes": number(status.RemediatingNodes), "nhc_ongoing_remediations": remediations,
-		"nhc_disabled": is(v1alpha1.ConditionDisabled), "nhc_storm_active": is(v1alpha1.ConditionStormActive), "nhc_selector_overlap": is(v1alpha1.ConditionSelectorOverlap),
+		"nhc_remediating_nodes": number(status.RemediatingNodes),
+		"nhc_disabled":          is(v1alpha1.ConditionDisabled), "nhc_storm_active": is(v1alpha1.ConditionStormActive), "nhc_selector_overlap": is(v1alpha1.ConditionSelectorOverlap),
 	}
 }

@@ -84,6 +84,10 @@ func (c *clockSkew) ahead() time.Duration {
 // trusted reports whether remediations may begin by the clock of the machine.
 func (c *clockSkew) trusted() bool { return c.ahead() <= maxAhead }
 
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (r roundTripper) RoundTrip(request *http.Request) (*http.Response, error) { return r(request) }
+
 // wrap returns a transport that compares the clocks with every answer.
 func (c *clockSkew) wrap(next http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(request *http.Request) (*http.Response, error) {

@@ -59,7 +59,7 @@ type clients struct {
 // Run runs the controller until ctx is done or the leader lease is lost.
 func Run(ctx context.Context, options *Options) error {
 	registry := prometheus.NewRegistry()
-	config, err := clientConfig(options, registry)
+	config, err := clientConfig(options)
 	if err != nil {
 		return err
 	}
@@ -78,7 +78,7 @@ func Run(ctx context.Context, options *Options) error {
 }
 
 // clientConfig returns the access to the API server.
-func clientConfig(options *Options, registry prometheus.Registerer) (*rest.Config, error) {
+func clientConfig(options *Options) (*rest.Config, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", options.Kubeconfig)
 	if err != nil {
 		return nil, fmt.Errorf("reading the access to the API server: %w", err)
@@ -89,11 +89,6 @@ func clientConfig(options *Options, registry prometheus.Registerer) (*rest.Confi
 	// A stored object that breaks a rule of today draws a warning at each status
 	// write. A condition and events say what is wrong with it.
 	config.WarningHandler = rest.NoWarnings{}
-	counter, err := newErrorCounter(registry)
-	if err != nil {
-		return nil, err
-	}
-	config.Wrap(counter.wrap)
 	return config, nil
 }
 
@@ -110,7 +105,7 @@ func newClients(config *rest.Config, guard *leaderGuard) (*clients, error) {
 		guarded.Transport = guard.wrap(unguarded.Transport)
 		httpClient = &guarded
 	}
-	config.RateLimiter = newRateLimiter(config)
+	config.RateLimiter = flowcontrol.NewTokenBucketRateLimiter(config.QPS, config.Burst)
 	builtin := rest.CopyConfig(config)
 	builtin.ContentType = runtime.ContentTypeProtobuf
 	builtin.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
@@ -124,7 +119,7 @@ func newClients(config *rest.Config, guard *leaderGuard) (*clients, error) {
 		return nil, fmt.Errorf("making the leader election client: %w", err)
 	}
 	reporting := rest.CopyConfig(builtin)
-	reporting.RateLimiter = flowcontrol.NewFakeAlwaysRateLimiter() // The reporter has the limit.
+	reporting.RateLimiter = flowcontrol.NewFakeAlwaysRateLimiter() // The sink has the limit.
 	if c.events, err = kubernetes.NewForConfigAndClient(reporting, httpClient); err != nil {
 		return nil, fmt.Errorf("making the client for events: %w", err)
 	}
@@ -166,14 +161,12 @@ type process struct {
 // controller, and the servers outlive both.
 func (p *process) run(ctx context.Context) error {
 	logger := klog.FromContext(ctx)
-	broadcaster := events.NewBroadcaster(&silencingSink{EventSink: &events.EventSinkImpl{Interface: p.clients.events.EventsV1()}, silenced: p.silenced})
+	broadcaster := events.NewBroadcaster(newEventSink(p.options, &events.EventSinkImpl{Interface: p.clients.events.EventsV1()}, p.silenced))
 	defer broadcaster.Shutdown()
-	reporter := newEventReporter(p.options)
-	reporter.next = broadcaster.NewRecorder(runtime.NewScheme(), nodehealthcheck.ReportingController).WithLogger(logger)
 	reportingAs := func(controller string) events.EventRecorder {
-		return &sharedReporter{eventReporter: reporter, next: broadcaster.NewRecorder(runtime.NewScheme(), controller).WithLogger(logger)}
+		return broadcaster.NewRecorder(runtime.NewScheme(), controller).WithLogger(logger)
 	}
-	if err := p.prepare(ctx, reporter, reportingAs); err != nil {
+	if err := p.prepare(ctx, reportingAs); err != nil {
 		return err
 	}
 	watchdog := leaderelection.NewLeaderHealthzAdaptor(20 * time.Second)
@@ -191,7 +184,6 @@ func (p *process) run(ctx context.Context) error {
 	if err := broadcaster.StartRecordingToSinkWithContext(background); err != nil {
 		return fmt.Errorf("starting to record events: %w", err)
 	}
-	wg.Go(func() { reporter.run(background) })
 	for _, server := range servers {
 		wg.Go(func() { server.Serve(background) })
 	}
@@ -267,7 +259,7 @@ func (p *process) silenced(controller string) bool {
 }
 
 // prepare makes the informers and the controllers, and starts nothing.
-func (p *process) prepare(ctx context.Context, recorder events.EventRecorder, reportingAs func(controller string) events.EventRecorder) error {
+func (p *process) prepare(ctx context.Context, reportingAs func(controller string) events.EventRecorder) error {
 	p.freshness = watches.NewFreshness()
 	p.nodes = p.freshness.Nodes(p.clients.kube, nodehealthcheck.TrimNode)
 	p.leases = p.freshness.Leases(p.clients.kube, p.options.LeaseNamespace, stripManagedFields)
@@ -314,7 +306,7 @@ func (p *process) prepare(ctx context.Context, recorder events.EventRecorder, re
 		LeaseNamespace:   p.options.LeaseNamespace,
 		CRDs:             p.crds,
 		Freshness:        p.freshness,
-		Recorder:         recorder,
+		Recorder:         reportingAs(nodehealthcheck.ReportingController),
 		Clock:            clock.RealClock{},
 		ClockTrusted:     p.skew.trusted,
 		DryRun:           p.options.DryRun,

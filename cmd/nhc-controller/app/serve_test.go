@@ -56,7 +56,7 @@ func fakeProcess(t *testing.T) *process {
 	p.skew, err = newClockSkew(p.registry)
 	require.NoError(t, err)
 	recorder := events.NewFakeRecorder(100)
-	require.NoError(t, p.prepare(klog.NewContext(t.Context(), klog.Logger{}), recorder, func(string) events.EventRecorder { return recorder }))
+	require.NoError(t, p.prepare(klog.NewContext(t.Context(), klog.Logger{}), func(string) events.EventRecorder { return recorder }))
 	return p
 }
 

@@ -25,12 +25,11 @@ type metrics struct {
 	deletions             *prometheus.CounterVec
 
 	// Our own ones.
-	healthy, unhealthy, paused, waiting *prometheus.GaugeVec
-	overdue, old                        *prometheus.GaugeVec
-	started, finished                   *prometheus.CounterVec
-	detectionToStart, syncDuration      *prometheus.HistogramVec
-	active                              prometheus.Gauge
-	backOffOwners                       prometheus.GaugeFunc
+	healthy, unhealthy, waiting, overdue *prometheus.GaugeVec
+	started, finished                    *prometheus.CounterVec
+	detectionToStart                     *prometheus.HistogramVec
+	active                               prometheus.Gauge
+	backOffOwners                        prometheus.GaugeFunc
 }
 
 // newMetrics registers the collectors. backOffOwners counts the owners whose Machines are deleted with a delay.
@@ -43,14 +42,11 @@ func newMetrics(registerer prometheus.Registerer, backOffOwners func() float64) 
 		deletions:        set.Counter("mapi_machinehealthcheck_remediation_success_total", "Number of accepted requests to delete a Machine."),
 		healthy:          set.Gauge("nhc_mhc_healthy_machines", "Number of selected Machines that are healthy."),
 		unhealthy:        set.Gauge("nhc_mhc_unhealthy_machines", "Number of selected Machines that are not healthy."),
-		paused:           set.Gauge("nhc_mhc_paused", "1 while the MachineHealthCheck is paused."),
 		waiting:          set.Gauge("nhc_mhc_machines_waiting", "Number of Machines that are not healthy and have no running remediation, by the reason of the decision.", "reason"),
 		overdue:          set.Gauge("nhc_mhc_remediations_overdue", "Number of Machines whose remediation has not ended for 30 minutes."),
-		old:              set.Gauge("nhc_mhc_old_remediations", "Number of remediation objects that are older than 48 hours."),
 		started:          set.Counter("nhc_mhc_remediations_started_total", "Number of remediations that have started.", "type"),
 		finished:         set.Counter("nhc_mhc_remediations_finished_total", "Number of remediations that have ended with a healthy Machine or a healthy replacement.", "type"),
 		detectionToStart: set.Histogram("nhc_mhc_detection_to_start_seconds", "Time from the moment a Machine is unhealthy to the start of its remediation.", 0.01, 16),
-		syncDuration:     set.Histogram("nhc_mhc_sync_duration_seconds", "Duration of a sync of a MachineHealthCheck.", 0.0005, 16),
 		active:           prometheus.NewGauge(prometheus.GaugeOpts{Name: "nhc_mhc_active", Help: "1 while this process handles MachineHealthChecks because it has found no other controller that does."}),
 		backOffOwners: prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 			Name: "nhc_mhc_backoff_owners", Help: "Number of owners of Machines, such as MachineSets, whose Machines are deleted with a delay because they fail before they join.",
@@ -65,10 +61,8 @@ func labelsOf(key cache.ObjectName) prometheus.Labels {
 	return prometheus.Labels{"name": key.Name, "namespace": key.Namespace}
 }
 
-// measure records how long a sync took. It also starts the counters with 0, so that their first increase
-// is visible (spec 20.3).
-func (m *metrics) measure(key cache.ObjectName, took time.Duration) {
-	m.syncDuration.With(labelsOf(key)).Observe(took.Seconds())
+// initialize starts the counters with 0, so that their first increase is visible (spec 20.3).
+func (m *metrics) initialize(key cache.ObjectName) {
 	m.deletions.With(labelsOf(key))
 	m.detectionToStart.With(labelsOf(key))
 	for _, kind := range []v1beta1.RemediationType{v1beta1.RemediationMachineDeletion, v1beta1.RemediationExternal} {
@@ -114,14 +108,12 @@ func entryKey(entry *v1beta1.Remediation) string {
 }
 
 // update shows the state of a MachineHealthCheck.
-func (m *metrics) update(s *snapshot, entries machinehealth.Entries, old int) {
+func (m *metrics) update(s *snapshot, entries machinehealth.Entries) {
 	key, summary := keyOf(s.check), &s.policy.Summary
 	m.covered.With(labelsOf(key)).Set(float64(summary.Expected))
 	m.healthy.With(labelsOf(key)).Set(float64(summary.Healthy))
 	m.unhealthy.With(labelsOf(key)).Set(float64(summary.Unhealthy()))
 	m.shortCircuit.With(labelsOf(key)).Set(series.Truth(!summary.Allowed() || s.policy.Unavailable != nil))
-	m.paused.With(labelsOf(key)).Set(series.Truth(s.policy.Criteria.Paused))
-	m.old.With(labelsOf(key)).Set(float64(old))
 	decided := map[v1alpha1.DecisionReason]int{}
 	for _, entry := range entries {
 		decided[entry.Decision.Reason]++

@@ -58,7 +58,7 @@ func (c *Controller) report(ctx context.Context, s *snapshot, results []machineh
 	logDecisions(ctx, before, entries)
 	s.state.entries = entries
 	c.wakeOverlaps(s)
-	c.metrics.update(s, entries, len(oldCRs))
+	c.metrics.update(s, entries)
 	return health.Earliest(recheck, s.next(results, now)), nil
 }
 

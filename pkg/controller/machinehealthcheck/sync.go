@@ -31,7 +31,7 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (recheck ti
 		c.metrics.forget(key)          // Another controller knows better.
 		return time.Time{}, nil        // What is running stays as it is, and nothing is written (spec M4.2).
 	}
-	defer func() { c.metrics.measure(key, c.Clock.Since(now)) }()
+	c.metrics.initialize(key)
 	if err := c.endFormer(ctx, check); err != nil {
 		return time.Time{}, err
 	}

@@ -261,7 +261,7 @@ func (c *Controller) Run(ctx context.Context, drain <-chan struct{}, workers int
 	ctx = klog.NewContext(ctx, klog.LoggerWithName(klog.FromContext(ctx), Name))
 	c.leads.Store(true)
 	runner := &reconcile.Runner{
-		Queue: c.queue, Key: "nodeHealthCheck", Clock: c.clock, Behind: c.countBehind, Acting: &c.acting,
+		Queue: c.queue, Key: "nodeHealthCheck", Clock: c.clock, Acting: &c.acting,
 		Sync: func(ctx context.Context, key cache.ObjectName) (time.Time, error) { return c.sync(ctx, key.Name) },
 	}
 	expire := func(ctx context.Context) {
@@ -278,13 +278,6 @@ func (c *Controller) Run(ctx context.Context, drain <-chan struct{}, workers int
 func (c *Controller) SyncAll() {
 	c.refusals.Changed()
 	c.enqueue(c.index.Names())
-}
-
-// enqueueAfter adds NodeHealthChecks to the queue after a while.
-func (c *Controller) enqueueAfter(names []string, after time.Duration) {
-	for _, name := range names {
-		c.queue.AddAfter(cache.ObjectName{Name: name}, after)
-	}
 }
 
 // enqueue adds NodeHealthChecks to the queue.

@@ -156,9 +156,6 @@ func TestCRsOfAKindThatIsGone(t *testing.T) {
 			require.Equal(t, !defined, c.namedUnread("a"))
 			require.True(t, remediated(found, "b"), "6.8: it is served")
 			require.True(t, c.namedUnread("b"))
-			cr := testCR("a", "1")
-			cr.Kind = goneKind.Kind
-			require.Equal(t, defined, c.isGone(cr), "P2: who waits for it is not kept waiting")
 		})
 	}
 }

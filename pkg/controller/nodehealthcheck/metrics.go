@@ -24,10 +24,9 @@ type metrics struct {
 	// Our own ones.
 	observedNodes, healthyNodes, unhealthyNodes, soonUnhealthyNodes, remediatingNodes *prometheus.GaugeVec
 	gateOpen, stormActive, paused, disabled, overlap                                  *prometheus.GaugeVec
-	nodesWaiting, leftovers, ongoingRemediations, oldRemediations                     *prometheus.GaugeVec
-	started, succeeded, timedOut, cancelled, failed                                   *prometheus.CounterVec
-	preflightRecovered, episodes, failedEpisodes, staleRetries                        *prometheus.CounterVec
-	detectionToCreation, syncDuration, nodeWaiting, episodeDuration                   *prometheus.HistogramVec
+	nodesWaiting                                                                      *prometheus.GaugeVec
+	started, succeeded, timedOut, cancelled, episodes, failedEpisodes                 *prometheus.CounterVec
+	detectionToCreation, episodeDuration                                              *prometheus.HistogramVec
 }
 
 func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
@@ -45,9 +44,6 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 		soonUnhealthyNodes:  set.Gauge("nhc_soon_unhealthy_nodes", "Number of selected nodes that are unhealthy once a condition has lasted for its duration."),
 		remediatingNodes:    set.Gauge("nhc_remediating_nodes", "Number of nodes under remediation."),
 		nodesWaiting:        set.Gauge("nhc_nodes_waiting", "Number of nodes for which no remediation is running, by the reason of the decision on them.", "reason"),
-		ongoingRemediations: set.Gauge("nhc_ongoing_remediations", "Number of remediations in status."),
-		oldRemediations:     set.Gauge("nhc_old_remediations", "Number of remediations that are older than 48 hours."),
-		leftovers:           set.Gauge("nhc_leftover_remediations", "Number of remediations that are still being deleted although their Node is gone."),
 		stormActive:         set.Gauge("nhc_storm_active", "1 while storm recovery keeps first remediations from being started."),
 		gateOpen:            set.Gauge("nhc_gate_open", "1 if enough nodes are healthy for a remediation to start."),
 		paused:              set.Gauge("nhc_paused", "1 while there are pause requests."),
@@ -57,15 +53,10 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 		succeeded:           set.Counter("nhc_remediations_succeeded_total", "Remediations that ended with a healthy node or a success of the remediator.", "remediation"),
 		timedOut:            set.Counter("nhc_remediations_timed_out_total", "Remediations that ended after they had timed out or failed.", "remediation"),
 		cancelled:           set.Counter("nhc_remediations_cancelled_total", "Remediations that ended in any other way.", "remediation"),
-		failed:              set.Counter("nhc_remediations_failed_total", "Remediations whose remediator reported a failure that no step follows.", "remediation"),
-		preflightRecovered:  set.Counter("nhc_last_look_recovered_total", "Remediations that were not created because a live read found the node no longer unhealthy."),
-		staleRetries:        set.Counter("nhc_stale_cache_retries_total", "Syncs put off because a cache did not show the own write of an earlier one, by the resource that was written.", "resource"),
 		episodes:            set.Counter("nhc_episodes_total", "Episodes of unhealthy nodes that have ended, by outcome.", "outcome"),
 		failedEpisodes:      set.Counter("nhc_failed_episodes_total", "Episodes that have ended without help of any of their remediations: all have timed out or failed. By the kind of the last one.", "remediation"),
 		episodeDuration:     set.Histogram("nhc_episode_duration_seconds", "Time from the condition that made a node unhealthy until the node was healthy again, or the episode ended otherwise.", 15, 14),
-		nodeWaiting:         set.Histogram("nhc_node_waiting_seconds", "How long a node was kept waiting for one reason.", 1, 16, "reason"),
 		detectionToCreation: set.Histogram("nhc_detection_to_creation_seconds", "Time from a node being unhealthy to the creation of its first remediation.", 0.01, 16),
-		syncDuration:        set.Histogram("nhc_sync_duration_seconds", "Duration of a sync.", 0.0005, 16),
 	}
 	return m, set.Register(registerer, m.unhealthyTime)
 }
@@ -77,23 +68,20 @@ var episodeOutcomes = []v1alpha1.EpisodeOutcome{
 }
 
 // initialize starts the counters and histograms of a NodeHealthCheck with zero, so that their
-// first increase is visible (spec 20.3). It leaves out those by the reason of a decision,
-// because there are too many.
+// first increase is visible (spec 20.3).
 func (m *metrics) initialize(nhc *v1alpha1.NodeHealthCheck) {
 	for _, step := range remediation.Steps(&nhc.Spec) {
 		kind, valid := step.RemediationKind()
 		if !valid {
 			continue
 		}
-		for _, counter := range []*prometheus.CounterVec{m.started, m.succeeded, m.timedOut, m.cancelled, m.failed, m.failedEpisodes} {
+		for _, counter := range []*prometheus.CounterVec{m.started, m.succeeded, m.timedOut, m.cancelled, m.failedEpisodes} {
 			counter.WithLabelValues(nhc.Name, kind.Kind)
 		}
 	}
 	for _, outcome := range episodeOutcomes {
 		m.episodes.WithLabelValues(nhc.Name, string(outcome))
 	}
-	m.preflightRecovered.WithLabelValues(nhc.Name)
-	for _, histogram := range []*prometheus.HistogramVec{m.detectionToCreation, m.syncDuration, m.episodeDuration} {
-		histogram.WithLabelValues(nhc.Name)
-	}
+	m.detectionToCreation.WithLabelValues(nhc.Name)
+	m.episodeDuration.WithLabelValues(nhc.Name)
 }

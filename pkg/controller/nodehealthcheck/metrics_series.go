@@ -46,14 +46,6 @@ func (m *metrics) expireSeries(exists func(node string) bool, now time.Time) {
 	}
 }
 
-// measure takes a sample of the duration of every sync, also of a failed one. It takes none
-// of the sync that finds the NodeHealthCheck gone and removes its series.
-func (c *Controller) measure(name string, begun time.Time) {
-	if _, err := c.nhcs.Get(name); err == nil {
-		c.metrics.syncDuration.WithLabelValues(name).Observe(max(0, c.clock.Since(begun).Seconds()))
-	}
-}
-
 // nodeExists reports whether the cache has a Node.
 func (c *Controller) nodeExists(name string) bool {
 	return c.nodes.Get(name) != nil

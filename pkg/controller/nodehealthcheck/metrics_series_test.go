@@ -26,12 +26,12 @@ func TestSeriesFromTheFirstSync(t *testing.T) {
 		nhc.Spec.EscalatingRemediations = []v1alpha1.EscalatingRemediation{step("ATemplate"), step("BTemplate"), step("Broken")}
 	})
 	s.sync()
-	for _, counter := range []string{started, succeededTotal, timedOutTotal, cancelled, "nhc_remediations_failed_total", failedEpisodes} {
+	for _, counter := range []string{started, succeededTotal, timedOutTotal, cancelled, failedEpisodes} {
 		require.Equal(t, map[string]float64{"/workers/A": 0, "/workers/B": 0}, s.values(t, counter), "20.3: for each of its kinds")
 	}
 	require.Equal(t, map[string]float64{"/workers/Recovered": 0, "/workers/RecoveredWithoutRemediation": 0, "/workers/Replaced": 0, "/workers/NodeDeleted": 0, "/workers/Cancelled": 0, "/workers/DryRun": 0},
 		s.values(t, "nhc_episodes_total"), "20.3: for each outcome")
-	for _, metric := range []string{detection, "nhc_sync_duration_seconds", "nhc_episode_duration_seconds", "nhc_last_look_recovered_total"} {
+	for _, metric := range []string{detection, "nhc_episode_duration_seconds"} {
 		require.Equal(t, map[string]float64{"/workers": 0}, s.values(t, metric), "20.3: %s", metric)
 	}
 }
@@ -80,23 +80,5 @@ func TestUncoveredNodes(t *testing.T) {
 			c.index.SetCheck(checkOf(nhc))
 		}
 		require.InDelta(t, 2, c.uncoveredNodes(), 0, "20.3: a node that two select is one")
-	})
-}
-
-// TestEverySyncIsMeasured: a failed sync is measured, too.
-func TestEverySyncIsMeasured(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		c, registry := newTestController(t, clock.RealClock{})
-		s := &story{registry: registry}
-		require.NoError(t, c.nhcStore.Add(testCheck()))
-		synctest.Wait()
-		_, err := c.sync(t.Context(), "workers")
-		require.ErrorIs(t, err, errIndexBehind)
-		require.Equal(t, map[string]float64{"/workers": 1}, s.values(t, "nhc_sync_duration_seconds"), "20.3")
-		require.NoError(t, c.nhcStore.Delete(testCheck()))
-		_, err = c.sync(t.Context(), "workers")
-		require.NoError(t, err)
-		require.Empty(t, s.values(t, "nhc_sync_duration_seconds"), "20.2: series of a deleted NHC are removed")
 	})
 }

@@ -25,10 +25,10 @@ import (
 )
 
 const (
-	started, succeededTotal   = "nhc_remediations_started_total", "nhc_remediations_succeeded_total"
-	timedOutTotal, cancelled  = "nhc_remediations_timed_out_total", "nhc_remediations_cancelled_total"
-	ongoing, unhealthySeconds = "nhc_ongoing_remediations", "nodehealthcheck_unhealthy_node_duration_seconds"
-	oldCRs, detection         = "nhc_old_remediations", "nhc_detection_to_creation_seconds"
+	started, succeededTotal  = "nhc_remediations_started_total", "nhc_remediations_succeeded_total"
+	timedOutTotal, cancelled = "nhc_remediations_timed_out_total", "nhc_remediations_cancelled_total"
+	unhealthySeconds         = "nodehealthcheck_unhealthy_node_duration_seconds"
+	detection                = "nhc_detection_to_creation_seconds"
 )
 
 // TestMetricsOfAnEpisode ends a remediation in every way there is.
@@ -57,7 +57,6 @@ func TestMetricsOfAnEpisode(t *testing.T) {
 			s := newStory(t)
 			s.sync(sick("n", created(cr)))
 			key := "/n/remediators/RebootRemediation"
-			require.Equal(t, map[string]float64{"/workers": 1}, s.values(t, ongoing))
 			require.Equal(t, map[string]float64{"/workers/RebootRemediation": 1}, s.values(t, started))
 			if tc.middle != nil {
 				s.sync(tc.middle...)
@@ -124,13 +123,6 @@ func TestEndOfARemediationOutOfSight(t *testing.T) {
 	require.Equal(t, map[string]float64{"/workers/RebootRemediation": 1}, s.values(t, cancelled), "20.2: any other end")
 }
 
-func TestLastLookIsCounted(t *testing.T) {
-	t.Parallel()
-	s := newStory(t)
-	s.sync(sick("n", func(p *part) { p.outcome.Result, p.outcome.Reason = remediation.Recovered, v1alpha1.DecidedRecovering }), sick("m", created(testCR("m", "1"))), sick("o"))
-	require.Equal(t, map[string]float64{"/workers": 1}, s.values(t, "nhc_last_look_recovered_total"))
-}
-
 // TestEveryRemediationEndsOnce plays long random stories: each started remediation either
 // goes on or has ended in exactly one way, also across restarts.
 func TestEveryRemediationEndsOnce(t *testing.T) {
@@ -168,7 +160,6 @@ func TestEveryRemediationEndsOnce(t *testing.T) {
 			total := s.totals(t)
 			require.InDelta(t, uid, total[started], 0, "20.2: started once, also after a restart")
 			require.InDelta(t, uid, total[succeededTotal]+total[timedOutTotal]+total[cancelled]+float64(len(running)), 0, "20.2: each ends in exactly one of them")
-			require.InDelta(t, len(running), total[ongoing], 0, "20.1")
 			require.InDelta(t, uid-len(running), total[unhealthySeconds], 0, "20.1: one sample per remediation")
 		}
 	}
@@ -214,7 +205,6 @@ func TestSeriesOfDeletedNHC(t *testing.T) {
 	s.now = epoch.Add(49 * time.Hour)
 	s.sync(sick("n", own(testCR("n", "2"))), sick("m", own(testCR("m", "3", crMarked))), sick("o", own(testCR("o", "4"))))
 	s.sync(sick("m"), sick("o"), sick("n", own(testCR("n", "2"))))
-	s.metrics.syncDuration.WithLabelValues("workers").Observe(1)
 	s.metrics.series.Forget("workers")
 	families, err := s.registry.Gather()
 	require.NoError(t, err)
@@ -254,27 +244,6 @@ func TestSeriesOfRecreatedNHC(t *testing.T) {
 	})
 }
 
-func TestOldRemediationMetric(t *testing.T) {
-	t.Parallel()
-	s := newStory(t)
-	first, second, young := testCR("n", "1"), testCR("n", "2", crAt(epoch.Add(time.Hour))), testCR("m", "3", crAt(epoch.Add(47*time.Hour)))
-	for _, step := range []struct {
-		at    time.Duration
-		parts []part
-		want  float64
-	}{
-		{48*time.Hour - time.Second, []part{sick("n", own(first, second)), sick("m", own(young))}, 0},
-		{48 * time.Hour, []part{sick("n", own(first, second)), sick("m", own(young))}, 1},
-		{50 * time.Hour, []part{sick("n", own(first, second)), sick("m", own(young))}, 2},
-		{50 * time.Hour, []part{well("n", own(second), delayed), sick("m", own(young))}, 1},
-		{50 * time.Hour, []part{well("n"), sick("m", own(young))}, 0},
-	} {
-		s.now = epoch.Add(step.at)
-		s.sync(step.parts...)
-		require.Equal(t, map[string]float64{"/workers": step.want}, s.values(t, oldCRs), "17.6 20.2: %s", step.at)
-	}
-}
-
 func TestDetectionToCreation(t *testing.T) {
 	t.Parallel()
 	s := newStory(t)
@@ -300,8 +269,6 @@ func TestMetricsLint(t *testing.T) {
 	s.sync(sick("a", created(testCR("a", "1"))), sick("b", own(testCR("b", "2", crMarked))), sick("c", own(testCR("c", "3"))), sick("d", own(testCR("d", "4"))))
 	s.sync(sick("a"), sick("b"), sick("c", own(testCR("c", "3")), stepFailed(testCR("c", "3"))), well("d"))
 	s.sync(well("b"), sick("c", own(testCR("c", "3"))))
-	s.metrics.syncDuration.WithLabelValues("workers").Observe(1)
-	s.metrics.staleRetries.WithLabelValues("workers", "leases").Inc()
 	families, err := s.registry.Gather()
 	require.NoError(t, err)
 	var names []string
@@ -310,11 +277,10 @@ func TestMetricsLint(t *testing.T) {
 		require.NotEmpty(t, family.GetHelp())
 	}
 	want := []string{
-		unhealthySeconds, started, succeededTotal, timedOutTotal, cancelled, "nhc_remediations_failed_total", detection, "nhc_sync_duration_seconds",
+		unhealthySeconds, started, succeededTotal, timedOutTotal, cancelled, detection,
 		"nhc_observed_nodes", "nhc_healthy_nodes", "nhc_unhealthy_nodes", "nhc_soon_unhealthy_nodes", "nhc_remediating_nodes",
 		"nhc_gate_open", "nhc_storm_active", "nhc_paused", "nhc_disabled", "nhc_selector_overlap", failedEpisodes,
-		"nhc_nodes_waiting", "nhc_node_waiting_seconds", "nhc_episodes_total", "nhc_episode_duration_seconds", "nhc_last_look_recovered_total", "nhc_leftover_remediations", "nhc_stale_cache_retries_total",
-		ongoing, oldCRs,
+		"nhc_nodes_waiting", "nhc_episodes_total", "nhc_episode_duration_seconds",
 	}
 	slices.Sort(want)
 	require.Equal(t, want, names, "20.1 20.2")
@@ -334,7 +300,7 @@ func TestMetricsAreRegisteredOnce(t *testing.T) {
 
 func TestNodesWaiting(t *testing.T) {
 	t.Parallel()
-	const waiting, waited = "nhc_nodes_waiting", "nhc_node_waiting_seconds"
+	const waiting = "nhc_nodes_waiting"
 	s := newStory(t)
 	nonZero := func() map[string]float64 {
 		values := s.values(t, waiting)
@@ -346,21 +312,15 @@ func TestNodesWaiting(t *testing.T) {
 	require.Equal(t, map[string]float64{"/workers/Paused": 2}, nonZero(), "nodes under remediation do not wait")
 	require.Contains(t, s.values(t, waiting), "/workers/GateClosed", "series that are zero are there")
 	require.NotContains(t, s.values(t, waiting), "/workers/StepRunning")
-	require.Empty(t, s.values(t, waited))
 
 	s.sync(sick("a", refused(v1alpha1.DecidedGateClosed)), sick("b", refused(v1alpha1.DecidedPaused)), well("c"))
 	require.Equal(t, map[string]float64{"/workers/Paused": 1, "/workers/GateClosed": 1}, nonZero())
-	require.Equal(t, map[string]float64{"/workers/Paused": 1}, s.values(t, waited))
-	require.Equal(t, map[string]float64{"/workers/Paused": 1}, s.sums(t, waited), "one second")
 
 	s.restart()
 	s.sync(sick("b", own(testCR("b", "2"))))
 	require.Empty(t, nonZero())
-	require.Equal(t, map[string]float64{"/workers/Paused": 2, "/workers/GateClosed": 1}, s.values(t, waited), "P8: also after a restart")
-	require.Equal(t, map[string]float64{"/workers/Paused": 3, "/workers/GateClosed": 1}, s.sums(t, waited), "since the decision, not since the restart")
 	s.metrics.series.Forget("workers")
 	require.Empty(t, s.values(t, waiting), "20.2: series of a deleted NHC are removed")
-	require.Empty(t, s.values(t, waited))
 }
 
 func TestEpisodesAreCounted(t *testing.T) {

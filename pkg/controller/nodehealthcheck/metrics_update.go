@@ -16,7 +16,6 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/series"
-	"github.com/nhc-controller/nhc-controller/pkg/status"
 )
 
 // update brings the metrics of a NodeHealthCheck in line with a reported sync.
@@ -24,7 +23,6 @@ func (m *metrics) update(r *syncResult) {
 	m.updateState(r)
 	m.updateWaiting(r)
 	m.countEpisodes(r)
-	m.countFailures(r)
 	m.countRemediations(r)
 }
 
@@ -36,8 +34,6 @@ func (m *metrics) updateState(r *syncResult) {
 	m.unhealthyNodes.WithLabelValues(name).Set(float64(r.Summary.Unhealthy))
 	m.soonUnhealthyNodes.WithLabelValues(name).Set(float64(r.Summary.SoonUnhealthy))
 	m.remediatingNodes.WithLabelValues(name).Set(float64(*r.Status.RemediatingNodes))
-	m.leftovers.WithLabelValues(name).Set(float64(len(r.Leftovers())))
-	m.oldRemediations.WithLabelValues(name).Set(float64(r.OldCRs()))
 	m.gateOpen.WithLabelValues(name).Set(series.Truth(r.Gate.Open))
 	m.stormActive.WithLabelValues(name).Set(series.Truth(r.Storm.Active))
 	m.paused.WithLabelValues(name).Set(series.Truth(len(r.nhc.Spec.PauseRequests) > 0))
@@ -77,19 +73,14 @@ func (c *Controller) initializeMetrics(s *snapshot) {
 		}
 		s.state.generation = s.nhc.Generation
 		c.metrics.initialize(s.nhc)
-		c.showRetries(s.nhc)
 	}
 }
 
-// countOutcomes counts the results of the live reads, and how long nodes waited for their
-// first CR. It counts at once, because the sync may be cancelled and its status may not be
+// countOutcomes counts how long nodes waited for their first CR. It counts at once, because the sync may be cancelled and its status may not be
 // written.
 func (m *metrics) countOutcomes(nhc string, results []remediation.NodeResult) {
 	for _, result := range results {
 		node, outcome := result.Plan.Node, result.Outcome
-		if outcome.Result == remediation.Recovered {
-			m.preflightRecovered.WithLabelValues(nhc).Inc()
-		}
 		if outcome.NewCR() != nil && len(node.Own) == 0 && len(node.Recorded) == 0 && !node.Verdict.Deadline.IsZero() {
 			m.detectionToCreation.WithLabelValues(nhc).Observe(max(0, outcome.CreatedAt.Sub(node.Verdict.Deadline).Seconds()))
 		}
@@ -110,20 +101,9 @@ func (m *metrics) countRemediations(r *syncResult) {
 			m.end(name, cr, r.isHealthy(cr.node) || succeeded.Has(uid), r.now)
 		}
 	}
-	m.ongoingRemediations.WithLabelValues(name).Set(float64(len(after)))
 }
 
-// countFailures counts the failures that no step follows, once for each CR.
-func (m *metrics) countFailures(r *syncResult) {
-	for _, result := range r.results {
-		if cr := result.Plan.Failed; cr != nil && !r.state.reported.Failed(cr.UID) {
-			m.failed.WithLabelValues(r.nhc.Name, cr.Kind).Inc()
-		}
-	}
-}
-
-// updateWaiting counts the waiting nodes. For a node whose reason to wait is gone, it
-// counts how long it waited.
+// updateWaiting counts the waiting nodes.
 func (m *metrics) updateWaiting(r *syncResult) {
 	waiting := map[v1alpha1.DecisionReason]int{}
 	for i := range r.Entries {
@@ -134,13 +114,6 @@ func (m *metrics) updateWaiting(r *syncResult) {
 	for reason, decisionType := range v1alpha1.DecisionReasons() {
 		if decisionType != v1alpha1.DecisionRemediating {
 			m.nodesWaiting.WithLabelValues(r.nhc.Name, string(reason)).Set(float64(waiting[reason]))
-		}
-	}
-	entries := status.Finder{Entries: r.Entries}
-	for i := range r.state.entries {
-		before := r.state.entries[i].Decision
-		if before != nil && before.Type != v1alpha1.DecisionRemediating && !before.SameReason(entries.Decision(r.state.entries[i].Name)) {
-			m.nodeWaiting.WithLabelValues(r.nhc.Name, string(before.Reason)).Observe(max(0, r.now.Sub(before.Since.Time).Seconds()))
 		}
 	}
 }

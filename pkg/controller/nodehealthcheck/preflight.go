@@ -44,10 +44,7 @@ func (c *Controller) AcquireControlPlane(ctx context.Context, member slot.Member
 	if !c.slot.TryAcquire(member, c.clock.Now()) {
 		return v1alpha1.DecidedControlPlaneBusy, nil
 	}
-	release := func(unknown bool) {
-		c.slot.Release(unknown, c.clock.Now())
-		c.enqueueAfter(c.waiters.all(), raceRetry)
-	}
+	release := func(unknown bool) { c.slot.Release(unknown, c.clock.Now()) } // Who was refused meanwhile looks again soon: lostRace.
 	refuse := func(reason v1alpha1.DecisionReason, err error) (v1alpha1.DecisionReason, func(bool)) {
 		if err == nil { // Without an answer, it is asked again soon.
 			c.refusals.Remember(member, reason, changes, c.clock.Now())

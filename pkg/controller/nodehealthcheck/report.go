@@ -5,6 +5,7 @@ package nodehealthcheck
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -47,7 +48,8 @@ func newSyncResult(s *snapshot, e *evaluation.Result, results []remediation.Node
 func (c *Controller) report(ctx context.Context, s *snapshot, e *evaluation.Result, results []remediation.NodeResult, now time.Time) (time.Time, error) {
 	e.SettleStorm(&s.nhc.Spec, results, now)
 	r := newSyncResult(s, e, results, now)
-	recheck := health.Earliest(r.recheck(), c.subscribe(s, results))
+	recheck := health.Earliest(r.recheck(), c.recheckLostRaces(s, results))
+	c.waiters.set(s.nhc.Name, slices.ContainsFunc(results, waits))
 	s.state.healthy = s.seesHealthy(r.Entries)
 	c.reportActions(ctx, r)
 	if until := r.deferStatus(s.state.lastWrite); !until.IsZero() {

@@ -7,12 +7,8 @@ import (
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/client-go/tools/cache"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
-	"github.com/nhc-controller/nhc-controller/pkg/remediation"
-	"github.com/nhc-controller/nhc-controller/pkg/remediation/execute"
-	"github.com/nhc-controller/nhc-controller/pkg/staleness"
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
 
@@ -40,21 +36,4 @@ func (c *Controller) staleCaches() error {
 		return fmt.Errorf("reading what decisions depend on: %w", err)
 	}
 	return c.machineHealthChecks.Unread()
-}
-
-// countBehind counts a sync that was postponed because a cache does not show an own write.
-func (c *Controller) countBehind(key cache.ObjectName, stale *staleness.Error) {
-	c.metrics.staleRetries.WithLabelValues(key.Name, stale.Resource.String()).Inc()
-}
-
-// showRetries starts the retry counters of a NodeHealthCheck with 0.
-func (c *Controller) showRetries(nhc *v1alpha1.NodeHealthCheck) {
-	c.metrics.staleRetries.WithLabelValues(nhc.Name, nhcResource.String())
-	c.metrics.staleRetries.WithLabelValues(nhc.Name, execute.LeaseResource.String())
-	for _, step := range remediation.Steps(&nhc.Spec) {
-		kind, _ := step.RemediationKind()
-		if mapping, err := c.locate(kind); err == nil {
-			c.metrics.staleRetries.WithLabelValues(nhc.Name, mapping.Resource.GroupResource().String())
-		}
-	}
 }

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/cache"
@@ -65,30 +64,4 @@ func (s catchingUp) LastStoreSyncResourceVersion() string {
 		panic(err)
 	}
 	return s.obj.ResourceVersion
-}
-
-// TestStaleRetriesAreCounted: one series per resource, which goes with the
-// NodeHealthCheck (spec 20.2).
-func TestStaleRetriesAreCounted(t *testing.T) {
-	t.Parallel()
-	withRemediations(t, fakeRemediators{}, nil, func(t *testing.T, c *Controller) {
-		t.Helper()
-		s := &story{registry: prometheus.NewRegistry()}
-		var err error
-		c.metrics, err = newMetrics(s.registry)
-		require.NoError(t, err)
-		nhc, err := c.nhcs.Get("workers")
-		require.NoError(t, err)
-		c.showRetries(nhc)
-		require.Equal(t, map[string]float64{
-			"/workers/nodehealthchecks.remediation.medik8s.io": 0, "/workers/leases.coordination.k8s.io": 0, "/workers/reboots.example.com": 0, "/workers/fences.example.com": 0,
-		}, s.values(t, "nhc_stale_cache_retries_total"), "20.3: from the beginning")
-
-		for range 3 {
-			c.countBehind(cache.ObjectName{Name: nhc.Name}, &staleness.Error{Resource: execute.LeaseResource})
-		}
-		require.InDelta(t, 3, s.values(t, "nhc_stale_cache_retries_total")["/workers/leases.coordination.k8s.io"], 0)
-		c.forget(nhc.Name)
-		require.Empty(t, s.values(t, "nhc_stale_cache_retries_total"))
-	})
 }

@@ -16,7 +16,7 @@ import (
 // look again even if nothing changes; zero means never.
 func (c *Controller) sync(ctx context.Context, name string) (recheck time.Time, err error) {
 	now := c.clock.Now()
-	defer c.measure(name, now)
+	c.waiters.set(name, true) // Before the snapshot: the queue keeps what changes meanwhile.
 	snapshot, err := c.snapshot(name, now)
 	if err != nil {
 		return time.Time{}, err

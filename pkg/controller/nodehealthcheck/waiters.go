@@ -9,25 +9,20 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/client-go/tools/cache"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
-	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
-	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
-	"github.com/nhc-controller/nhc-controller/pkg/slot"
 )
 
-// waiters are the NodeHealthChecks that wait for a CR or a lease of others, or for the control plane slot. They
-// are few, and any change of a CR, a lease or the slot wakes them all (spec 21.1). The zero value is ready to
-// use, from any goroutine.
+// waiters are the NodeHealthChecks that wait for a CR or a lease of others, or for the control plane slot, and those
+// that are being synced: a sync may miss what changes after it has looked. They are few, and any change of a CR, a lease
+// or the slot wakes them all (spec 21.1). The zero value is ready to use, from any goroutine.
 type waiters struct {
 	mu    sync.Mutex
 	names sets.Set[string]
 }
 
-// set records whether a NodeHealthCheck waits. The caller has to look once more afterwards, because it misses
-// earlier changes.
+// set records whether a NodeHealthCheck waits.
 func (w *waiters) set(nhc string, waits bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -48,29 +43,16 @@ func (w *waiters) all() []string {
 	return w.names.UnsortedList()
 }
 
-const (
-	raceRetry     = 100 * time.Millisecond
-	lostRaceRetry = time.Second
-)
+// lostRaceRetry is when to look again after a lost race. It is less than 12.4 allows once the slot is free.
+const lostRaceRetry = time.Second
 
-// subscribe records whether a CR, a lease or the slot of others keeps a node waiting, so that its end
-// wakes the NodeHealthCheck. It returns the time of the next look: soon if something has gone before the
-// subscription, zero otherwise.
-func (c *Controller) subscribe(s *snapshot, results []remediation.NodeResult) (recheck time.Time) {
-	c.waiters.set(s.nhc.Name, slices.ContainsFunc(results, waits))
-	now := c.clock.Now()
-	for _, result := range results {
-		if c.hasEnded(result.Plan) {
-			recheck = health.Earliest(recheck, now.Add(raceRetry))
-		}
-		if c.lostRace(s, result) {
-			recheck = health.Earliest(recheck, now.Add(lostRaceRetry))
-		}
+// recheckLostRaces returns when to look again because another client was faster, in a way that no cache has shown yet;
+// zero if none was.
+func (c *Controller) recheckLostRaces(s *snapshot, results []remediation.NodeResult) (recheck time.Time) {
+	if slices.ContainsFunc(results, s.lostRace) {
+		return c.clock.Now().Add(lostRaceRetry)
 	}
-	if c.slotChanged(s, results) {
-		recheck = health.Earliest(recheck, now.Add(raceRetry))
-	}
-	return recheck
+	return time.Time{}
 }
 
 // waits reports whether a CR, a lease or the slot of others keeps a node waiting, or may do so later in
@@ -90,62 +72,14 @@ func waits(result remediation.NodeResult) bool {
 	return plan.Node.OthersRemediate // Then the confirmation is removed.
 }
 
-// hasEnded reports whether the cause of the wait has gone since the plan was made.
-func (c *Controller) hasEnded(plan *remediation.NodePlan) bool {
-	if plan.Blocker != nil && c.isGone(plan.Blocker) {
-		return true
-	}
-	if plan.Node.OthersRemediate && !c.othersRemediate(plan.Node.Name) {
-		return true
-	}
-	exhausted := plan.Refusal() == v1alpha1.DecidedBudgetExhausted
-	if exhausted && slices.ContainsFunc(plan.Node.Foreign, c.isGone) {
-		return true
-	}
-	if lease := plan.Node.Lease; lease != nil && (exhausted || plan.Refusal() == v1alpha1.DecidedLeaseTaken) {
-		current, exists, err := c.leaseStore.Get(lease)
-		return err != nil || !exists || current != any(lease)
-	}
-	return false
-}
-
-// lostRace reports whether another client was faster, in a way that no cache has shown yet.
-func (c *Controller) lostRace(s *snapshot, result remediation.NodeResult) bool {
+// lostRace reports whether another client was faster. What blocks an outcome was read live.
+func (s *snapshot) lostRace(result remediation.NodeResult) bool {
 	outcome := result.Outcome
-	switch {
-	case outcome.Result == remediation.LeaseLost, outcome.Result == remediation.StillDeleting, outcome.Result == remediation.Relapsed, outcome.ReleaseFailed && outcome.Err == nil:
+	switch outcome.Result {
+	case remediation.LeaseLost, remediation.StillDeleting, remediation.Relapsed:
 		return true
-	case outcome.Blocker() != nil:
-		return c.isGone(outcome.Blocker()) // Or not in the cache yet: that was a live read.
 	default:
-		return result.Plan.Refusal() == v1alpha1.DecidedControlPlaneBusy && !s.controlPlane.Busy(result.Plan.Node.Name)
+		return outcome.ReleaseFailed && outcome.Err == nil || outcome.Blocker() != nil ||
+			result.Plan.Refusal() == v1alpha1.DecidedControlPlaneBusy && !s.controlPlane.Busy(result.Plan.Node.Name)
 	}
-}
-
-// slotChanged reports whether the caches show another state of the control plane slot than the
-// snapshot: free for a node that waits for it, or taken for a node of a dry run.
-func (c *Controller) slotChanged(s *snapshot, results []remediation.NodeResult) bool {
-	remediated := sync.OnceValue(c.controlPlaneRemediations)
-	for _, result := range results {
-		node, reason := result.Plan.Node, result.Plan.Refusal()
-		waits, dryRun := reason == v1alpha1.DecidedControlPlaneBusy, reason == v1alpha1.DecidedDryRun && result.Plan.Candidate && node.ControlPlane
-		if (!waits && !dryRun) || s.controlPlane.Busy(node.Name) != waits {
-			continue
-		}
-		now := remediated()
-		if busy := now.Busy(node.Name) || len(c.machineHealthChecks.ControlPlaneSlotHolders(slot.Member{Node: node.Name})) > 0; busy != waits {
-			return true
-		}
-	}
-	return false
-}
-
-// isGone reports whether the cache does not have a CR.
-func (c *Controller) isGone(cr *object.CR) bool {
-	indexer, err := c.remediations.Cache(cr.GroupVersionKind().GroupKind())
-	if err != nil {
-		return c.remediations.Gone(cr.GroupVersionKind().GroupKind())
-	}
-	_, exists, err := indexer.GetByKey(cache.NewObjectName(cr.Namespace, cr.Name).String())
-	return err == nil && !exists
 }

@@ -5,8 +5,13 @@ package nodehealthcheck
 
 import (
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/utils/clock"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	nhclisters "github.com/nhc-controller/nhc-controller/pkg/generated/listers/remediation/v1alpha1"
 )
 
 func TestWaiters(t *testing.T) {
@@ -19,4 +24,30 @@ func TestWaiters(t *testing.T) {
 	require.ElementsMatch(t, []string{"one", "two"}, w.all(), "21.1: those that wait")
 	w.set("one", false)
 	require.Equal(t, []string{"two"}, w.all(), "P4: it does not wait any more")
+}
+
+// lookingLister calls look before it reads a NodeHealthCheck.
+type lookingLister struct {
+	nhclisters.NodeHealthCheckLister
+	look func()
+}
+
+func (l lookingLister) Get(name string) (*v1alpha1.NodeHealthCheck, error) {
+	l.look()
+	return l.NodeHealthCheckLister.Get(name)
+}
+
+// TestChangeDuringSync: what ends after a sync has looked, and before it has decided to wait, starts another one
+// (spec 21.1, P2).
+func TestChangeDuringSync(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		c, _ := newTestController(t, clock.RealClock{})
+		var listed []string
+		c.nhcs = lookingLister{c.nhcs, func() { listed = append(listed, c.waiters.all()...) }}
+		_, err := c.sync(t.Context(), "workers")
+		require.NoError(t, err)
+		require.Equal(t, []string{"workers"}, listed)
+		require.Empty(t, c.waiters.all(), "P4: it is gone")
+	})
 }

@@ -17,17 +17,16 @@ import (
 type metrics struct {
 	series *series.Set
 
-	allowed, exhausted, waiting, valid *prometheus.GaugeVec
+	allowed, waiting, valid *prometheus.GaugeVec
 }
 
 func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 	set := series.Of("budget")
 	m := &metrics{
-		series:    set,
-		allowed:   set.Gauge("nhc_budget_allowed", "Number of nodes that the RemediationBudget still allows to be taken into remediation, in the group where that are the fewest. +Inf while nothing limits it."),
-		exhausted: set.Gauge("nhc_budget_exhausted", "1 while the RemediationBudget keeps a node waiting."),
-		waiting:   set.Gauge("nhc_budget_waiting_nodes", "Number of nodes that wait for the RemediationBudget."),
-		valid:     set.Gauge("nhc_budget_valid", "0 while the RemediationBudget cannot be evaluated and refuses all nodes that it selects."),
+		series:  set,
+		allowed: set.Gauge("nhc_budget_allowed", "Number of nodes that the RemediationBudget still allows to be taken into remediation, in the group where that are the fewest. +Inf while nothing limits it."),
+		waiting: set.Gauge("nhc_budget_waiting_nodes", "Number of nodes that wait for the RemediationBudget."),
+		valid:   set.Gauge("nhc_budget_valid", "0 while the RemediationBudget cannot be evaluated and refuses all nodes that it selects."),
 	}
 	return m, set.Register(registerer)
 }
@@ -39,7 +38,6 @@ func (m *metrics) update(budget string, status *v1alpha1.RemediationBudgetStatus
 		allowed = float64(*status.RemediationsAllowed)
 	}
 	m.allowed.WithLabelValues(budget).Set(allowed)
-	m.exhausted.WithLabelValues(budget).Set(series.Truth(waiting > 0))
 	m.waiting.WithLabelValues(budget).Set(float64(waiting))
 	m.valid.WithLabelValues(budget).Set(series.Truth(meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionBudgetValid)))
 }
