@@ -146,13 +146,6 @@ func (c *Counts) SetBudget(budget *Budget, past *Past) {
 	}
 }
 
-// Recall takes in what the status of a budget says: another process has written it.
-func (c *Counts) Recall(budget string, past *Past) {
-	if known := c.find(budget); known != nil {
-		known.recall(past)
-	}
-}
-
 // inherit takes over the past from the earlier version. If that version has other groups, the last beginning may have
 // been in any new group, and any new group may have been part of a group that cools down. A version that could not be
 // evaluated for a while has the same groups.

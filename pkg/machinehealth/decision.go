@@ -133,6 +133,9 @@ func (p *Policy) explainHeld(t *Target, reason v1alpha1.DecisionReason) string {
 	case v1alpha1.DecidedPaused:
 		return "The MachineHealthCheck has annotation " + v1beta1.AnnotationPaused
 	case v1alpha1.DecidedGateClosed:
+		if p.Summary.Allowed() {
+			return "More Machines were unhealthy than maxUnhealthy allows. This one was so then, and may be booting: it has to stay unhealthy for its timeout once more"
+		}
 		return "More Machines are unhealthy than maxUnhealthy allows: condition " + v1beta1.ConditionRemediationAllowed + " has the numbers"
 	case v1beta1.DecidedMachinePaused:
 		if t.Machine.Unmanaged {

@@ -104,6 +104,9 @@ func (p *Policy) newTarget(in *Input, o *Observed, verdict Verdict, now time.Tim
 	entry := in.Entries[o.Machine.Name]
 	t := p.Criteria.target(o, verdict, unhealthySince(&verdict, entry, now), now)
 	t.Incomplete, t.DeletionRequested = in.Incomplete && !o.Gone, in.DeletionRequested
+	if entry != nil {
+		t.Decided = entry.Decision
+	}
 	if o.Gone {
 		t.Begun = t.begunAt(nil, false)
 		return t

@@ -245,7 +245,7 @@ func (r *reporter) failing(reason v1alpha1.DecisionReason) bool {
 func (r *reporter) restricted(results []Result) {
 	held := func(entries Entries) bool {
 		for _, entry := range entries {
-			if entry.Decision.Reason == v1alpha1.DecidedGateClosed {
+			if entry.Decision.Reason == v1alpha1.DecidedGateClosed && entry.Decision.NextCheckTime == nil { // Otherwise time holds it (spec M7.6).
 				return true
 			}
 		}

@@ -215,6 +215,10 @@ func (p *planner) begin() {
 				p.recheckAt(end)
 			}
 		}
+		if end := p.patientUntil(); reason == v1alpha1.DecidedGateClosed && !end.IsZero() {
+			p.Until = end
+			p.recheckAt(end)
+		}
 		return
 	}
 	p.Candidate = true
@@ -287,7 +291,7 @@ func (p *planner) refusal() v1alpha1.DecisionReason {
 		{p.ClockUntrusted, v1alpha1.DecidedClockUntrusted},
 		{(p.Upgrading || !t.Obstacles.UpdateEnds.IsZero()) && !p.Criteria.OnlyTermination(), v1alpha1.DecidedClusterUpgrading},
 		{p.Criteria.Paused, v1alpha1.DecidedPaused},
-		{!p.Summary.Allowed(), v1alpha1.DecidedGateClosed},
+		{!p.Summary.Allowed() || !p.patientUntil().IsZero(), v1alpha1.DecidedGateClosed},
 		{t.Obstacles.MachinePaused, v1beta1.DecidedMachinePaused},
 		{t.Obstacles.ClusterPaused, v1beta1.DecidedClusterPaused},
 		{t.Obstacles.Excluded, v1alpha1.DecidedExcluded},

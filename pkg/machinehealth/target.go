@@ -20,6 +20,8 @@ type Target struct {
 	// NodeUID is the uid of its Node, empty if there is none.
 	NodeUID types.UID
 	Verdict Verdict
+	// Decided is the decision of the last sync, or that of status; the zero value if there is none.
+	Decided v1alpha1.Decision
 	// UnhealthySince is when the target became unhealthy, or was first seen to be.
 	UnhealthySince time.Time
 	// ControlPlane reports whether the Machine, or its Node, belongs to the control plane.

@@ -10,6 +10,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 )
 
@@ -53,6 +55,39 @@ func (s *Summary) Unhealthy() int { return s.Expected - s.Healthy }
 
 // Allowed reports whether remediations may begin.
 func (s *Summary) Allowed() bool { return s.Unhealthy() <= s.Limit }
+
+// patientUntil returns until when a target has to stay unhealthy that was so while the threshold allowed no
+// remediations: it may be booting after an outage. It is zero for all others, and for what has no timeout (spec M7.6).
+func (p *planner) patientUntil() time.Time {
+	before, timeout := &p.Target.Decided, p.Criteria.timeout(&p.Target.Verdict)
+	if before.Reason != v1alpha1.DecidedGateClosed || timeout == 0 {
+		return time.Time{}
+	}
+	end := p.now.Add(timeout)
+	switch next := before.NextCheckTime; {
+	case next != nil && next.Time.Before(end): // It waits already. A threshold that flaps does not prolong that.
+		end = next.Time
+	case next == nil && !p.Summary.Allowed():
+		return time.Time{}
+	}
+	if !p.now.Before(end) {
+		return time.Time{}
+	}
+	return end
+}
+
+// timeout returns how long what makes a Machine unhealthy has to last, zero if it acts at once.
+func (c *Criteria) timeout(v *Verdict) time.Duration {
+	if v.Trigger == v1beta1.TriggerNodeStartupTimeout {
+		return c.StartupTimeout
+	}
+	for i := range c.Conditions {
+		if rule := &c.Conditions[i]; rule.Type == v.Type && rule.Status == v.Status {
+			return rule.Duration.Duration
+		}
+	}
+	return 0
+}
 
 // RemediationsAllowed returns how many more targets may become unhealthy. Without targets that is
 // none (spec M7.3).

@@ -9,7 +9,12 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
 
 // verdicts returns a number of healthy verdicts, and one of each of these states.
@@ -98,6 +103,61 @@ func TestSummaryRecheck(t *testing.T) {
 			t.Parallel()
 			s := Summarize(intstr.FromInt32(1), tc.verdicts, 0, epoch)
 			require.Equal(t, tc.want, s.Recheck)
+		})
+	}
+}
+
+// TestPatience: what was unhealthy while the threshold allowed no remediations has to stay so for its timeout once more.
+// A threshold that flaps does not prolong that, and a time in the future is not believed (spec M7.6).
+func TestPatience(t *testing.T) {
+	t.Parallel()
+	now, timeout := epoch.Add(time.Hour), 5*time.Minute
+	held := func(left time.Duration) func(*Target) {
+		return func(t *Target) {
+			t.Decided.Reason = v1alpha1.DecidedGateClosed
+			if left != 0 {
+				t.Decided.NextCheckTime = new(metav1.NewTime(now.Add(left)))
+			}
+		}
+	}
+	never := func(t *Target) {
+		t.Machine.Node, t.Verdict = "", Verdict{State: Unhealthy, Trigger: v1beta1.TriggerNodeStartupTimeout, Deadline: epoch}
+	}
+	for name, tc := range map[string]struct {
+		target Target
+		closed bool
+		left   time.Duration // 0: it begins, or nothing says when.
+	}{
+		"the threshold has just opened": {target: target(machine("m"), held(0)), left: timeout},
+		"it waits":                      {target: target(machine("m"), held(time.Minute)), left: time.Minute},
+		"it has waited":                 {target: target(machine("m"), held(-time.Second))},
+		"it was not held":               {target: target(machine("m"))},
+		"closed":                        {target: target(machine("m"), held(0)), closed: true},
+		"closed while it waits":         {target: target(machine("m"), held(time.Minute)), closed: true, left: time.Minute},
+		"closed when it has waited":     {target: target(machine("m"), held(-time.Second)), closed: true},
+		"the clock was hours ahead":     {target: target(machine("m"), held(3*time.Hour)), left: timeout},
+		"it has failed":                 {target: target(machine("m", failedPhase), because(v1beta1.TriggerMachineFailed), held(0))},
+		"its Node is missing":           {target: target(machine("m"), because(v1beta1.TriggerNodeMissing), held(0))},
+		"it has not started":            {target: target(machine("m"), held(0), never), left: 10 * time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := policy()
+			p.Criteria.Conditions = []v1alpha1.UnhealthyCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, Duration: metav1.Duration{Duration: timeout}}}
+			if tc.closed {
+				p.Summary.Expected = 3
+			}
+			plan := planFor(p, tc.target, now)
+			require.Equal(t, !tc.closed && tc.left == 0, plan.Begins())
+			if !plan.Begins() {
+				require.Equal(t, v1alpha1.DecidedGateClosed, plan.Reason)
+			}
+			if tc.left == 0 {
+				require.Zero(t, plan.Until)
+				return
+			}
+			require.Equal(t, now.Add(tc.left), plan.Until)
+			require.Equal(t, now.Add(tc.left), plan.Recheck)
 		})
 	}
 }

@@ -121,10 +121,27 @@ func (s *machineCheck) violations() []Violation {
 // checkBegun judges that an unhealthy target is under remediation, unless something is in the way
 // (spec M8.1, M19.1).
 func (s *machineCheck) checkBegun(t *machineTarget) {
-	if s.underWay(t) || s.failedInUpdate(t) || s.hasFormerCR(t.Machine) {
+	if s.underWay(t) || s.mayBeBooting(t) || s.failedInUpdate(t) || s.hasFormerCR(t.Machine) {
 		return
 	}
 	s.check("M8.1", t.Name, s.refusal(t) == "", "the Machine is unhealthy (%s) and nothing is in the way, but nothing has begun", s.mhc.criterion(t.Machine, t.node, s.now))
+}
+
+// mayBeBooting reports whether status says that an unhealthy target has to stay so for its timeout once more, and the
+// threshold has not allowed remediations for longer than that (spec M7.6).
+func (s *machineCheck) mayBeBooting(t *machineTarget) bool {
+	allowed := s.condition(v1beta1.ConditionRemediationAllowed)
+	waits := slices.ContainsFunc(s.mhc.Status.UnhealthyMachines, func(entry v1beta1.UnhealthyMachine) bool {
+		return entry.Name == t.Name && entry.Decision.Reason == "GateClosed" && entry.Decision.NextCheckTime != nil
+	})
+	if t.Failed() || !waits || allowed == nil {
+		return false
+	}
+	longest := s.mhc.startup
+	for i := range s.mhc.conditions {
+		longest = max(longest, s.mhc.conditions[i].Duration.Duration)
+	}
+	return s.now.Before(allowed.LastTransitionTime.Add(longest + bound))
 }
 
 // underWay reports whether a target is under remediation.

@@ -173,6 +173,7 @@ func (s *machineCheck) checkMachineDecision(t *machineTarget, entry *v1beta1.Unh
 	alike = alike || (decision.Reason == v1alpha1.DecidedBudgetExhausted && want == v1beta1.DecidedOtherHealthCheck)
 	alike = alike || (decision.Reason == v1beta1.DecidedRemediationOverdue && s.mayBeOverdue(t))
 	alike = alike || (decision.Reason == v1beta1.DecidedOtherHealthCheck && s.hasFormerCR(t.Machine))
+	alike = alike || (decision.Reason == v1alpha1.DecidedGateClosed && s.mayBeBooting(t))
 	alike = alike || (decision.Reason == v1alpha1.DecidedClusterUpgrading && s.failedInUpdate(t))
 	alike = alike || (want == v1alpha1.DecidedClusterUpgrading && s.mhc.updateMayBeOver(t.Machine, t.node, s.now))
 	check(decision.Reason != want && !alike, "it has to be %q", want)

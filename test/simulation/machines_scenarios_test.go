@@ -4,6 +4,7 @@
 package simulation
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -13,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
@@ -361,4 +363,45 @@ func TestRoundOfOneSync(t *testing.T) {
 		}
 		require.Equal(t, 1, written, "M14.4: which is written once")
 	})
+}
+
+// TestOutageOfMachines: four of ten Machines are silent, and three may be. When the first is back, the others may be
+// booting: they get their timeout once more. One that has failed boots no more (spec M7.6).
+func TestOutageOfMachines(t *testing.T) {
+	t.Parallel()
+	for name, restart := range map[string]bool{"one process": false, "another process": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			withMachines(t, func(t *testing.T, m *machineAPI) {
+				c, set := m.cluster, m.newSet("workers", "worker")
+				var machines []string
+				for i := range 10 {
+					machines = append(machines, m.addMachine(set, "a", fmt.Sprintf("worker-%d", i)))
+				}
+				m.addMHC("east", "a", func(mhc *v1beta1.MachineHealthCheck) {
+					mhc.Spec.UnhealthyConditions[0].Timeout, mhc.Spec.MaxUnhealthy = "5m", new(v1beta1.IntOrString(intstr.FromString("30%")))
+				})
+				m.sleep(time.Minute)
+				for i := range 4 {
+					c.setReady(fmt.Sprintf("worker-%d", i), corev1.ConditionUnknown)
+				}
+				m.fail(machines[3])
+				m.sleep(time.Hour)
+				require.Equal(t, v1alpha1.DecidedGateClosed, m.decision("east", machines[1]))
+				c.setReady("worker-0", corev1.ConditionTrue)
+				m.sleep(2 * inTime)
+				require.True(t, m.deleting(machines[3]), "it has failed")
+				if restart {
+					c.loseLeader()
+					c.elect()
+				}
+				m.sleep(4 * time.Minute)
+				require.Equal(t, v1alpha1.DecidedGateClosed, m.decision("east", machines[1]))
+				c.setReady("worker-1", corev1.ConditionTrue)
+				m.sleep(time.Minute)
+				require.False(t, m.deleting(machines[1]), "it has booted")
+				require.True(t, m.deleting(machines[2]), "it has not")
+			})
+		})
+	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/test/rules"
 )
 
-// boot starts a process as a standby. Its first lists may be stale.
+// boot starts a process as a standby.
 func (c *cluster) boot() *replica {
 	c.born++
 	name := fmt.Sprintf("replica-%d", c.born)
@@ -23,8 +23,6 @@ func (c *cluster) boot() *replica {
 	if c.lagging != nil {
 		r.client.Delay(*c.lagging, c.lagBy)
 	}
-	r.start(c.ctx)
-	c.judge.Started(time.Now())
 	c.replicas = append(c.replicas, r)
 	c.log("%s starts", name)
 	return r
@@ -54,7 +52,8 @@ func (c *cluster) elect() {
 	}
 	c.excused("leader change", 3*time.Second)
 	c.judge.Led(time.Now())
-	next.lead(c.ctx, c.t, c.workers)
+	c.judge.Started(time.Now())
+	c.reading(next.stale, func() { next.lead(c.ctx, c.t, c.workers) })
 }
 
 // handOver has the leader stop in order, or die, and another one follow, at once or when
@@ -81,7 +80,8 @@ func (c *cluster) handOver() {
 	c.replicas = slices.DeleteFunc(c.replicas, func(r *replica) bool { return r == leader })
 	c.log("%s is gone", leader.name)
 	if c.chance(50) {
-		c.restarting(func() { c.boot() })
+		stale := oneOf(c, 0, 0, time.Second, 30*time.Second, 5*time.Minute)
+		c.boot().stale = stale
 	}
 	if c.chance(50) {
 		c.disturb("no leader", 17*time.Second)
@@ -89,16 +89,16 @@ func (c *cluster) handOver() {
 	}
 }
 
-// restarting starts a process whose first lists may be stale.
-func (c *cluster) restarting(start func()) {
-	stale := oneOf(c, 0, 0, time.Second, 30*time.Second, 5*time.Minute)
+// reading has a process lead whose first lists may be stale.
+func (c *cluster) reading(stale time.Duration, lead func()) {
+	if stale == 0 {
+		lead()
+		return
+	}
 	c.mu.Lock()
 	c.staleBy = stale
 	c.mu.Unlock()
-	start()
-	if stale == 0 {
-		return
-	}
+	lead()
 	window := c.judge.BeginLag(time.Now(), "first lists are stale by "+stale.String(), rules.Tolerance{Cache: stale})
 	time.Sleep(100 * time.Millisecond)
 	c.mu.Lock()

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
@@ -48,6 +49,8 @@ type replica struct {
 
 	cancel context.CancelFunc
 	drain  chan struct{}
+	// stale is how stale its first lists are.
+	stale time.Duration
 	// leading is whether it leads, and led whether it ever did.
 	leading atomic.Bool
 	led     bool
@@ -108,9 +111,9 @@ func (r *replica) prepare(ctx context.Context, t *testing.T, machines bool, reco
 	r.informers = []cache.SharedIndexInformer{nodes.Informer(), leases.Informer(), checks.Informer(), crds}
 }
 
-// start starts the process as a standby: its caches fill, and it writes nothing.
-func (r *replica) start(ctx context.Context) {
-	ctx, r.cancel = context.WithCancel(klog.NewContext(ctx, klog.FromContext(ctx).WithName(r.name)))
+// watch fills the caches. A standby has none.
+func (r *replica) watch(ctx context.Context) {
+	ctx, r.cancel = context.WithCancel(ctx)
 	r.done.Go(func() { r.freshness.Run(ctx) })
 	for _, informer := range r.informers {
 		r.done.Go(func() { informer.RunWithContext(ctx) })
@@ -122,12 +125,14 @@ func (r *replica) start(ctx context.Context) {
 	}
 }
 
-// lead has the process reconcile.
+// lead has the process fill its caches and reconcile.
 func (r *replica) lead(ctx context.Context, t *testing.T, workers int) {
 	t.Helper()
 	r.leading.Store(true)
 	r.led = true
-	ctx, cancel := context.WithCancel(klog.NewContext(ctx, klog.FromContext(ctx).WithName(r.name)))
+	ctx = klog.NewContext(ctx, klog.FromContext(ctx).WithName(r.name))
+	r.watch(ctx)
+	ctx, cancel := context.WithCancel(ctx)
 	stop := r.cancel
 	r.cancel = func() { cancel(); stop() }
 	r.worked.Go(func() {
@@ -164,10 +169,12 @@ func (r *replica) stop() {
 func (r *replica) die(ctx context.Context) {
 	r.client.Kill()
 	r.leading.Store(false)
-	r.cancel()
-	if !r.led { // Run ends what New has begun.
+	if r.led {
+		r.cancel()
+	} else { // Run ends what New has begun.
 		ended, cancel := context.WithCancel(ctx)
 		cancel()
+		r.watch(ended)
 		_ = r.controller.Run(ended, r.drain, 1)
 		_ = r.budgets.Run(ended, r.drain)
 		if r.machines != nil {

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
@@ -19,7 +20,8 @@ var errNotLeading = errors.New("the leader lease was not renewed in time, anothe
 
 // leaderGuard permits writes only while no other process can be the leader. Leader
 // election alone is no guarantee: a process that was frozen continues where it stopped,
-// and tries to renew for a while before it gives up.
+// and tries to renew for a while before it gives up. A renewal permits writes for a while. What shows
+// that another process may lead ends that at once.
 //
 // No write begins once the lease is no longer valid. A write that has begun goes on. A process that was
 // frozen between this check and the system call still sends its write when it continues. That does no
@@ -93,6 +95,9 @@ func (l *guardedLock) Get(ctx context.Context) (*resourcelock.LeaderElectionReco
 	if err == nil {
 		l.holder = record.HolderIdentity
 	}
+	if apierrors.IsNotFound(err) || (err == nil && l.holder != l.Identity()) {
+		l.guard.set(time.Time{})
+	}
 	return record, raw, err
 }
 
@@ -116,8 +121,11 @@ func (l *guardedLock) Update(ctx context.Context, record resourcelock.LeaderElec
 func (l *guardedLock) renew(send func() error) error {
 	begin := time.Now()
 	err := send()
-	if err == nil {
+	switch {
+	case err == nil:
 		l.guard.set(begin)
+	case apierrors.IsConflict(err): // Another process has changed the lease.
+		l.guard.set(time.Time{})
 	}
 	return err
 }

@@ -36,18 +36,59 @@ func TestLeaderGuard(t *testing.T) {
 		require.NoError(t, lock.Update(t.Context(), ours))
 		require.True(t, g.valid(), "P12: renewed late, but before another process led")
 		time.Sleep(5 * time.Second)
-		server.version++
-		require.Error(t, lock.Update(t.Context(), ours))
-		require.True(t, g.valid(), "a renewal that fails takes nothing away")
+		unanswered, cancel := context.WithCancel(t.Context())
+		cancel()
+		require.Error(t, lock.Update(unanswered, ours))
+		_, _, err := lock.Get(unanswered)
+		require.Error(t, err)
+		require.True(t, g.valid(), "a renewal without an answer takes nothing away")
 		time.Sleep(5 * time.Second)
 		require.False(t, g.valid(), "P5: nor does it prolong anything")
 
-		_, _, err := lock.Get(t.Context())
+		_, _, err = lock.Get(t.Context())
 		require.NoError(t, err)
 		require.NoError(t, lock.Update(t.Context(), ours))
 		require.NoError(t, lock.Update(t.Context(), resourcelock.LeaderElectionRecord{}))
 		require.False(t, g.valid(), "22.6: released")
 	})
+}
+
+// TestLeaderGuardIsRevoked: what shows that another process may lead closes the guard until the next renewal (spec 22.5).
+func TestLeaderGuardIsRevoked(t *testing.T) {
+	t.Parallel()
+	ours := resourcelock.LeaderElectionRecord{HolderIdentity: "a"}
+	for name, learn := range map[string]func(t *testing.T, server *leaseServer, lock *guardedLock){
+		"the lease was deleted": func(t *testing.T, server *leaseServer, lock *guardedLock) {
+			t.Helper()
+			server.record = nil
+			_, _, err := lock.Get(t.Context())
+			require.Error(t, err)
+		},
+		"another process holds it": func(t *testing.T, server *leaseServer, lock *guardedLock) {
+			t.Helper()
+			server.record = &resourcelock.LeaderElectionRecord{HolderIdentity: "b"}
+			_, _, err := lock.Get(t.Context())
+			require.NoError(t, err)
+		},
+		"it was changed": func(t *testing.T, server *leaseServer, lock *guardedLock) {
+			t.Helper()
+			server.version++
+			require.Error(t, lock.Update(t.Context(), ours))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server, g := &leaseServer{}, &leaderGuard{validity: 10 * time.Second}
+			lock := &guardedLock{Interface: &leaseLock{leaseServer: server, identity: "a"}, guard: g}
+			require.NoError(t, lock.Create(t.Context(), ours))
+			require.True(t, g.valid())
+			learn(t, server, lock)
+			require.False(t, g.valid(), "P9")
+			server.record = nil
+			require.NoError(t, lock.Create(t.Context(), ours))
+			require.True(t, g.valid(), "P12: it leads again")
+		})
+	}
 }
 
 // slowLock is a lease whose writes call a function first.
@@ -135,7 +176,7 @@ func TestLeaderGuardStopsWrites(t *testing.T) {
 		method, path string
 		passes       bool
 	}{
-		"22.5 a standby keeps its caches filled":    {method: http.MethodGet, path: "/api/v1/nodes", passes: true},
+		"reads need no lease":                       {method: http.MethodGet, path: "/api/v1/nodes", passes: true},
 		"22.5 HEAD":                                 {method: http.MethodHead, path: "/api/v1/nodes", passes: true},
 		"22.5 it asks for its permissions":          {method: http.MethodPost, path: "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", passes: true},
 		"22.5 it checks tokens":                     {method: http.MethodPost, path: "/apis/authentication.k8s.io/v1/tokenreviews", passes: true},

@@ -10,6 +10,7 @@ import (
 	"os"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -144,6 +145,8 @@ type process struct {
 	// guard is nil without leader election.
 	guard *leaderGuard
 
+	// watching means that the caches are being filled, or are filled: it leads.
+	watching atomic.Bool
 	// freshness follows all informers.
 	freshness  *watches.Freshness
 	nodes      coreinformers.TypedNodeInformer
@@ -158,7 +161,7 @@ type process struct {
 }
 
 // run starts everything in order and stops it in reverse order: the informers outlive the
-// controller, and the servers outlive both.
+// controllers, and the servers outlive both.
 func (p *process) run(ctx context.Context) error {
 	logger := klog.FromContext(ctx)
 	broadcaster := events.NewBroadcaster(newEventSink(p.options, &events.EventSinkImpl{Interface: p.clients.events.EventsV1()}, p.silenced))
@@ -169,6 +172,7 @@ func (p *process) run(ctx context.Context) error {
 	if err := p.prepare(ctx, reportingAs); err != nil {
 		return err
 	}
+	p.watching.Store(!p.options.LeaderElection.LeaderElect) // Not ready before it begins, either.
 	watchdog := leaderelection.NewLeaderHealthzAdaptor(20 * time.Second)
 	servers, err := p.listen(watchdog)
 	if err != nil {
@@ -187,21 +191,9 @@ func (p *process) run(ctx context.Context) error {
 	for _, server := range servers {
 		wg.Go(func() { server.Serve(background) })
 	}
-	wg.Go(func() { p.freshness.Run(background) })
-	wg.Go(func() { p.nodes.Informer().RunWithContext(background) })
-	wg.Go(func() { p.nhcs.Informer().RunWithContext(background) })
-	wg.Go(func() { p.leases.Informer().RunWithContext(background) })
-	wg.Go(func() { p.crds.RunWithContext(background) })
-	wg.Go(func() { p.controller.RunWatches(background) })
-	if p.machines != nil {
-		wg.Go(func() { p.machines.RunWatches(background) })
-	}
-	if p.budgets != nil {
-		wg.Go(func() { p.budgets.RunWatches(background) })
-	}
-	wg.Go(func() { p.returnMemory(background) })
 
 	work := func(held context.Context) error {
+		defer p.watch(background)()
 		defer func() {
 			// The recorder writes events in goroutines that it does not wait for. The lease is kept a
 			// little longer for them.
@@ -220,6 +212,32 @@ func (p *process) run(ctx context.Context) error {
 		return err
 	}
 	return lead(ctx, lock, &p.options.LeaderElection, watchdog, work)
+}
+
+// watch fills the caches, and keeps them filled until the function that it returns is called. A standby has no caches:
+// they could lag when it begins to lead, and decide without what its predecessor has begun, and users have forbidden, in
+// the last seconds. So a new leader begins like a new process, with lists that show what the API server has now.
+func (p *process) watch(ctx context.Context) (stop func()) {
+	p.watching.Store(true)
+	ctx, cancel := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	wg.Go(func() { p.freshness.Run(ctx) })
+	wg.Go(func() { p.nodes.Informer().RunWithContext(ctx) })
+	wg.Go(func() { p.nhcs.Informer().RunWithContext(ctx) })
+	wg.Go(func() { p.leases.Informer().RunWithContext(ctx) })
+	wg.Go(func() { p.crds.RunWithContext(ctx) })
+	wg.Go(func() { p.controller.RunWatches(ctx) })
+	if p.machines != nil {
+		wg.Go(func() { p.machines.RunWatches(ctx) })
+	}
+	if p.budgets != nil {
+		wg.Go(func() { p.budgets.RunWatches(ctx) })
+	}
+	wg.Go(func() { p.returnMemory(ctx) })
+	return func() {
+		cancel()
+		wg.Wait()
+	}
 }
 
 // returnMemory returns to the system what the first lists needed, once the caches are filled: with 5,000 nodes a quarter

@@ -44,8 +44,8 @@ func (p *process) listen(watchdog *leaderelection.HealthzAdaptor) ([]*serving.Se
 const maxScrapes = 10
 
 // probes answers whether the process is alive and ready. It is not alive when it cannot
-// renew the leader lease in time. It is ready with filled caches and a trusted clock,
-// also as a standby.
+// renew the leader lease in time. It is ready with a trusted clock and filled caches, as a
+// standby without caches.
 func (p *process) probes(watchdog *leaderelection.HealthzAdaptor) http.Handler {
 	live := func(w http.ResponseWriter, r *http.Request) {
 		if err := watchdog.Check(r); err != nil {
@@ -58,7 +58,7 @@ func (p *process) probes(watchdog *leaderelection.HealthzAdaptor) http.Handler {
 	mux.HandleFunc("GET /livez", live)
 	mux.HandleFunc("GET /healthz", live)
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		if !p.controller.HasSynced() {
+		if p.watching.Load() && !p.controller.HasSynced() {
 			http.Error(w, "the caches are not filled yet", http.StatusServiceUnavailable)
 			return
 		}

@@ -44,14 +44,14 @@ func TestMachineMetrics(t *testing.T) {
 		entries[name] = &v1beta1.UnhealthyMachine{Name: name}
 		entries[name].Decision.Reason = reason
 	}
-	m.update(s, entries, 4)
+	m.update(s, entries)
 	open := []v1beta1.Remediation{{Machine: "a", RemediationType: v1beta1.RemediationMachineDeletion}}
 	ended := []v1beta1.Remediation{{Machine: "a", RemediationType: v1beta1.RemediationMachineDeletion, Finished: new(metav1.NewTime(time.Unix(1, 0)))}}
 	m.countFinished(keyOf(s.check), open, ended)
 	m.countFinished(keyOf(s.check), ended, ended)
 	require.Equal(t, map[string]float64{
 		"mapi_machinehealthcheck_nodes_covered": 5, "mapi_machinehealthcheck_short_circuit": 1, "nhc_mhc_healthy_machines": 3, "nhc_mhc_unhealthy_machines": 2,
-		"nhc_mhc_remediations_overdue": 1, "nhc_mhc_old_remediations": 4, "nhc_mhc_machines_waiting": 1, "nhc_mhc_remediations_finished_total": 1, "nhc_mhc_backoff_owners": 2,
+		"nhc_mhc_remediations_overdue": 1, "nhc_mhc_machines_waiting": 1, "nhc_mhc_remediations_finished_total": 1, "nhc_mhc_backoff_owners": 2,
 	}, values())
 	m.forget(keyOf(s.check))
 	require.Equal(t, map[string]float64{"nhc_mhc_backoff_owners": 2}, values())

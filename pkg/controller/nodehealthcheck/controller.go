@@ -136,9 +136,7 @@ type Controller struct {
 	lastStates lastStates
 	states     nhcStates
 	metrics    *metrics
-	// leads is set by Run.
-	leads  atomic.Bool
-	events eventReporter
+	events     eventReporter
 }
 
 // New returns a controller that watches through the given informers. It starts
@@ -230,8 +228,7 @@ func (c *Controller) watchKinds(config Config) {
 	c.platform.Want(platformOwner, platformKinds)
 }
 
-// RunWatches watches the kinds that the NodeHealthChecks refer to until ctx is
-// done. A standby runs it too, so that its caches are filled when it takes over.
+// RunWatches watches the kinds that the NodeHealthChecks refer to until ctx is done.
 func (c *Controller) RunWatches(ctx context.Context) {
 	var wg sync.WaitGroup
 	wg.Go(func() { c.templates.Run(ctx) })
@@ -259,7 +256,6 @@ func (c *Controller) HasSynced() bool {
 // cancels running requests. It is called once.
 func (c *Controller) Run(ctx context.Context, drain <-chan struct{}, workers int) error {
 	ctx = klog.NewContext(ctx, klog.LoggerWithName(klog.FromContext(ctx), Name))
-	c.leads.Store(true)
 	runner := &reconcile.Runner{
 		Queue: c.queue, Key: "nodeHealthCheck", Clock: c.clock, Acting: &c.acting,
 		Sync: func(ctx context.Context, key cache.ObjectName) (time.Time, error) { return c.sync(ctx, key.Name) },

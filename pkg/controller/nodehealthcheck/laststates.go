@@ -11,12 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
-	"github.com/nhc-controller/nhc-controller/pkg/status"
 )
-
-// maxLastStates is how many CRs of one NodeHealthCheck are remembered: as many as status
-// has room for. It only limits a standby, which reports nothing.
-const maxLastStates = status.MaxEntries
 
 // lastStates holds the last state of every own CR, by the NodeHealthChecks that own it,
 // until a report has used the state of a CR that is gone. A CR may succeed and be deleted
@@ -49,12 +44,6 @@ func (s *lastStates) record(nhc string, cr *object.CR) {
 	if crs == nil {
 		crs = map[types.UID]*object.CR{}
 		s.byName[nhc] = crs
-	}
-	if _, known := crs[cr.UID]; !known && len(crs) >= maxLastStates {
-		for uid := range crs { // It drops any one: the history can do without it.
-			delete(crs, uid)
-			break
-		}
 	}
 	crs[cr.UID] = cr
 }

@@ -4,7 +4,6 @@
 package nodehealthcheck
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
@@ -36,15 +35,6 @@ func TestLastStates(t *testing.T) {
 	states.forget("workers")
 	require.Empty(t, states.gone("workers", noCR))
 	require.Len(t, states.gone("infra", noCR), 1)
-}
-
-func TestLastStatesAreBounded(t *testing.T) {
-	t.Parallel()
-	var states lastStates
-	for i := range maxLastStates + 100 {
-		states.record("workers", testCR("a", fmt.Sprint(i)))
-	}
-	require.Len(t, states.gone("workers", noCR), maxLastStates)
 }
 
 // TestLastStateOfADeletedCR: what a CR says at the very end is known as soon as the cache

@@ -57,9 +57,7 @@ func (n nodeCollector) Collect(series chan<- prometheus.Metric) {
 			series <- gauge(nodeRecentRemediations, float64(episodes), nhc.Name, node)
 		}
 	}
-	if n.controller.leads.Load() { // Two replicas would count everything twice (spec 20.4).
-		n.collectRemediations(nhcs, now, series)
-	}
+	n.collectRemediations(nhcs, now, series)
 }
 
 // collectRemediations collects the gauges of the upstream operator.

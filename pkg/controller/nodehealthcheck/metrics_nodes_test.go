@@ -119,9 +119,6 @@ func TestRemediationsOfNodes(t *testing.T) {
 		s := &story{registry: prometheus.NewPedanticRegistry()}
 		require.NoError(t, s.registry.Register(nodeCollector{c}))
 		const ongoing, old = "nodehealthcheck_ongoing_remediation", "nodehealthcheck_old_remediation_cr"
-		require.Empty(t, s.values(t, ongoing), "20.4: a standby has none")
-		require.Empty(t, s.values(t, old), "20.4")
-		c.leads.Store(true)
 		require.Equal(t, map[string]float64{"/m/ns/RebootRemediation": 1, "/n/ns/RebootRemediation": 1}, s.values(t, ongoing), "20.1: one series for all")
 		require.Equal(t, map[string]float64{"/n/": 4}, s.values(t, old), "17.6 20.1: of each NodeHealthCheck, the namespace is empty")
 		held.SetTime(epoch.Add(time.Minute))

@@ -184,7 +184,7 @@ func TestCreatedIsNotToldOfALaterState(t *testing.T) {
 	}
 }
 
-// What a standby has seen come and go was created, and reported, by the leader before it (spec 19.1).
+// What is gone before the first sync was created, and reported, by the leader before (spec 19.1).
 func TestCreatedAndRemovedUnderAnotherLeader(t *testing.T) {
 	t.Parallel()
 	s := begun(t)

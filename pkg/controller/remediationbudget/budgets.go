@@ -139,8 +139,7 @@ func (c *Controller) NodesChanged() {
 	c.changed()
 }
 
-// forgetChanges has all nodes observed next time. Until then it keeps no names: a standby would collect
-// the names of all nodes and Machines that ever existed. The caller holds changesMu.
+// forgetChanges has all nodes observed next time. Until then it keeps no names. The caller holds changesMu.
 func (c *Controller) forgetChanges() { c.changes, c.allChanged = sets.New[string](), true }
 
 // observe brings the counts up to date: the nodes that have changed, and some more. The caller
@@ -224,15 +223,11 @@ func (c *Controller) budgetHandler() cache.ResourceEventHandler {
 	}
 }
 
-// budgetChanged handles a RemediationBudget that was created or updated. A status that another
-// leader has written may arrive late.
+// budgetChanged handles a RemediationBudget that was created or updated.
 func (c *Controller) budgetChanged(p *parsed) {
 	c.mu.Lock()
 	known := c.counts.Budget(p.Name)
 	if known != nil && known.UID == p.UID && known.Generation == p.Generation {
-		if !c.written.Has(p.Name) {
-			c.counts.Recall(p.Name, budget.PastOf(&p.RemediationBudget, c.Clock.Now()))
-		}
 		c.mu.Unlock()
 		// A failed write may have used an older version, and so may a comparison that found no change.
 		c.queue.Forget(cache.ObjectName{Name: p.Name})
@@ -284,7 +279,6 @@ func (c *Controller) budgetsGone(names ...string) {
 	for _, name := range names {
 		c.counts.RemoveBudget(name)
 		c.writes.Forget(name)
-		c.written.Delete(name)
 		c.metrics.forget(name)
 	}
 	c.mu.Unlock()

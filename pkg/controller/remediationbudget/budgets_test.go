@@ -47,7 +47,7 @@ func (shownCRs) HasSynced() bool { return true }
 func newController(now time.Time, crs shownCRs) *Controller {
 	return &Controller{
 		Config: Config{Nodes: informers.NewSharedInformerFactory(fake.NewClientset(), 0).Core().V1().Nodes(), Clock: clocktesting.NewFakePassiveClock(now)},
-		kinds:  watches.NewSet[schema.GroupVersionKind](watches.Config{}), counts: budget.NewCounts(), changes: sets.New[string](), allChanged: true, written: sets.New[string](), healthChecks: map[string]budget.HealthChecks{v1alpha1.Kind: crs},
+		kinds:  watches.NewSet[schema.GroupVersionKind](watches.Config{}), counts: budget.NewCounts(), changes: sets.New[string](), allChanged: true, healthChecks: map[string]budget.HealthChecks{v1alpha1.Kind: crs},
 		queue: workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]()),
 	}
 }
@@ -126,7 +126,7 @@ func TestGoneNodesCount(t *testing.T) {
 	c.NodeChanged("gone")
 	c.NodeChanged("recovered")
 	for range 2 {
-		require.Empty(t, c.changes, "a standby keeps no names")
+		require.Empty(t, c.changes, "without budgets, it keeps no names")
 		c.observe()
 	}
 	one := &v1alpha1.RemediationBudget{ObjectMeta: metav1.ObjectMeta{Name: "one"}, Spec: v1alpha1.RemediationBudgetSpec{
@@ -140,33 +140,6 @@ func TestGoneNodesCount(t *testing.T) {
 	c.NodesChanged()
 	c.NodeChanged("a")
 	require.Empty(t, c.changes, "all nodes are looked at anyway")
-}
-
-// TestStandbyFollowsBeginnings: what the leader has begun while a standby was watching counts when
-// that one leads, however late it is seen (spec B3.4). A leader knows better than its own status.
-func TestStandbyFollowsBeginnings(t *testing.T) {
-	t.Parallel()
-	now := time.Date(2026, time.January, 7, 12, 0, 0, 0, time.UTC)
-	written := func(ago time.Duration) *parsed {
-		p := &parsed{RemediationBudget: v1alpha1.RemediationBudget{ObjectMeta: metav1.ObjectMeta{Name: "one"}, Spec: v1alpha1.RemediationBudgetSpec{
-			NodeSelector: &metav1.LabelSelector{}, MinInterval: &metav1.Duration{Duration: time.Minute},
-		}}}
-		if ago > 0 {
-			p.Status.Groups = []v1alpha1.BudgetGroup{{LastStarted: new(metav1.NewTime(now.Add(-ago)))}}
-		}
-		return p
-	}
-	x := budget.Asker{Kind: v1alpha1.Kind, Name: "x"}
-	for own, want := range map[bool]int{false: 1, true: 0} {
-		c := newController(now, shownCRs{})
-		t.Cleanup(c.queue.ShutDown)
-		c.budgetChanged(written(0))
-		if own {
-			c.written.Insert("one")
-		}
-		c.budgetChanged(written(30 * time.Second))
-		require.Len(t, c.admit(x, []budget.Candidate{{Node: "a", Since: now, Begins: true}}), want)
-	}
 }
 
 // TestEvaluatedWhenAWaitEnds: nothing is evaluated because of a node that only waits, so all is as

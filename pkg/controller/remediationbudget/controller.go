@@ -79,9 +79,6 @@ type Controller struct {
 
 	mu     sync.Mutex
 	counts *budget.Counts
-	// written are the budgets whose status this process has written. From then on, it is an own
-	// status.
-	written sets.Set[string]
 
 	// changesMu guards the following. Handlers take it, so nothing else is called under it.
 	changesMu sync.Mutex
@@ -114,7 +111,7 @@ func New(ctx context.Context, config Config) (*Controller, error) {
 		return nil, err
 	}
 	c := &Controller{
-		Config: config, metrics: metrics, counts: budget.NewCounts(), changes: sets.New[string](), allChanged: true, written: sets.New[string](),
+		Config: config, metrics: metrics, counts: budget.NewCounts(), changes: sets.New[string](), allChanged: true,
 		healthChecks: map[string]budget.HealthChecks{},
 		queue:        reconcile.NewQueue(Name),
 	}
@@ -135,8 +132,8 @@ func (c *Controller) Connect(kind string, checks budget.HealthChecks) { c.health
 // ConnectMachines has Machines counted. It is called before Run.
 func (c *Controller) ConnectMachines(machines budget.Machines) { c.machines = machines }
 
-// RunWatches watches RemediationBudgets until ctx is done. A standby runs it too. It waits for the
-// CustomResourceDefinitions, which tell whether there can be any budgets.
+// RunWatches watches RemediationBudgets until ctx is done. It waits for the CustomResourceDefinitions, which tell whether
+// there can be any budgets.
 func (c *Controller) RunWatches(ctx context.Context) {
 	cache.WaitFor(ctx, "", c.CRDs.HasSyncedChecker())
 	c.kinds.Run(ctx) // Also if ctx is done: it ends what New has begun.

@@ -107,9 +107,6 @@ func (c *Controller) writeStatus(ctx context.Context, name string) error {
 	}
 	c.writes.Wrote(name, budgetResource, written, now)
 	c.putOffEvaluation()
-	c.mu.Lock()
-	c.written.Insert(name)
-	c.mu.Unlock()
 	regarding := &corev1.ObjectReference{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: v1alpha1.BudgetKind, Name: name, UID: stored.UID}
 	for _, event := range budget.Events(before, status) {
 		klog.FromContext(ctx).Info("Budget changed", "reason", event.Reason, "note", event.Note)
