@@ -21,7 +21,6 @@ func intOrString(value string) intstr.IntOrString { return intstr.FromString(val
 // The delays that the controller of TestMachines has.
 const (
 	testBackOffBase = 4 * time.Second
-	testBackOffCap  = 12 * time.Second
 )
 
 // testMachineBackOff: Machines that fail one after the other live longer each time, until one is

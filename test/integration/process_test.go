@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/client-go/rest"
 
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/test/deploy"
 	"github.com/nhc-controller/nhc-controller/test/localkube"
 	"github.com/nhc-controller/nhc-controller/test/patience"
@@ -249,4 +250,17 @@ func requireJSON(t *testing.T, p *localkube.Process) {
 		require.NoError(t, json.Unmarshal(line, &fields), "%s", line)
 		require.NotEmpty(t, fields.Msg, "%s", line)
 	}
+}
+
+// TestDryRunFlag: with the flag, no NodeHealthCheck begins anything (spec 5.5).
+func TestDryRunFlag(t *testing.T) {
+	t.Parallel()
+	c := exclusiveCluster(t)
+	c.startController(t, "dry-run", "--leader-elect=false", "--dry-run")
+	s := newScenario(t, c)
+	s.createNodes("a")
+	s.createNHC()
+	s.fail("a")
+	s.eventuallyDecided("a", v1alpha1.DecidedDryRun)
+	require.Empty(t, s.crs())
 }
