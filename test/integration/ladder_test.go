@@ -22,9 +22,6 @@ import (
 	"github.com/nhc-controller/nhc-controller/test/patience"
 )
 
-// rungFinalizer is that of a remediator that has not finished.
-const rungFinalizer = "test.nhc-controller.io/unfinished"
-
 // The kinds of the steps in tests of escalation.
 var (
 	rungGroup = schema.GroupVersion{Group: "ladder.test.nhc-controller.io", Version: "v1alpha1"}

@@ -5,23 +5,12 @@ package integration
 
 import (
 	"fmt"
-	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
-
-func stormThreshold(n int32) func(*v1alpha1.NodeHealthCheckSpec) {
-	return func(spec *v1alpha1.NodeHealthCheckSpec) { spec.StormRecoveryThreshold = &n }
-}
-
-func stormCooldown(d time.Duration) func(*v1alpha1.NodeHealthCheckSpec) {
-	return func(spec *v1alpha1.NodeHealthCheckSpec) {
-		spec.StormCooldownDuration = &metav1.Duration{Duration: d}
-	}
-}
 
 // condition returns a condition of the NodeHealthCheck, the zero value if there is none.
 func (s *scenario) condition(conditionType string) metav1.Condition {
@@ -50,13 +39,4 @@ func (s *scenario) eventuallyDecided(name string, reason v1alpha1.DecisionReason
 		return true
 	})
 	return decision
-}
-
-// nodeNames returns n names.
-func nodeNames(n int) []string {
-	names := make([]string, n)
-	for i := range names {
-		names[i] = fmt.Sprintf("%02d", i)
-	}
-	return names
 }

@@ -28,6 +28,7 @@ func TestScenarios(t *testing.T) {
 		"P4 what others write into status goes":             statusOfOthers,
 		"P6 one control plane node of all":                  twoChecksOneSlot,
 		"P7 order alone ranks":                              orderRanks,
+		"5.1 the order within a sync":                       orderOfSync,
 		"5.8 the episode of a dry run":                      dryRunEpisode,
 		"6.6 a permission is missing for a while":           permissionMissing,
 		"8.4 one evaluation for a batch":                    gateDuringBatch,
@@ -152,6 +153,26 @@ func orderRanks(t *testing.T, c *cluster) {
 	c.sleep(time.Minute + inTime)
 	require.Len(t, c.crs(), 2)
 	require.Equal(t, last.Kind, c.entry("blue", "worker-0").Remediations[1].Resource.Kind+v1alpha1.TemplateKindSuffix)
+}
+
+func orderOfSync(t *testing.T, c *cluster) {
+	c.unready("worker-5")
+	c.sleep(2 * inTime)
+	c.loseLeader()
+	c.unready("worker-2", "worker-1")
+	c.heal("worker-5")
+	time.Sleep(inTime)
+	before := len(c.server.Requests(0))
+	c.elect()
+	c.sleep(inTime)
+	var order []string
+	for _, request := range c.server.Requests(before) {
+		if request.Resource == c.kinds[0].crs() && writes(&request) || request.Subresource == "status" {
+			order = append(order, request.Verb)
+		}
+	}
+	require.GreaterOrEqual(t, len(order), 4)
+	require.Equal(t, []string{"delete", "create", "create", "update"}, order[:4], "what ends, what begins, the status")
 }
 
 func dryRunEpisode(t *testing.T, c *cluster) {
