@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -180,10 +179,4 @@ func TestBudget(t *testing.T) {
 		s.updateBudget(func(spec *v1alpha1.RemediationBudgetSpec) { spec.Schedules[0].TimeZone = "Europe/Berlin" })
 		s.eventuallyCR("a")
 	})
-}
-
-// patchNode merges something into the metadata of a node.
-func (s *scenario) patchNode(name, field string, values map[string]any) {
-	s.t.Helper()
-	s.patch(s.dynamic.Resource(corev1.SchemeGroupVersion.WithResource("nodes")), s.node(name), metadataPatch(field, values))
 }

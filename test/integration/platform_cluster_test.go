@@ -10,9 +10,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -199,17 +197,6 @@ func (s *onPlatform) setProgressing(status, message string) {
 func (s *onPlatform) annotateNode(name string, annotations map[string]any) {
 	s.t.Helper()
 	s.patch(s.dynamic.Resource(corev1.SchemeGroupVersion.WithResource("nodes")), s.node(name), metadataPatch("annotations", annotations))
-}
-
-// nodeLease returns the lease of a node, nil if there is none.
-func (s *onPlatform) nodeLease(name string) *coordinationv1.Lease {
-	s.t.Helper()
-	lease, err := s.kube.CoordinationV1().Leases("medik8s-leases").Get(s.t.Context(), "node-"+s.node(name), metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	require.NoError(s.t, err)
-	return lease
 }
 
 // requireNeverCreated requires that no CR was ever asked for.
