@@ -271,3 +271,8 @@ func (s *scenario) eventuallyDeleting(name string) *unstructured.Unstructured {
 	})
 	return cr
 }
+
+const controlPlaneRole = "node-role.kubernetes.io/control-plane"
+
+// hold is the finalizer of a remediator that has not finished.
+const hold = "test.nhc-controller.io/hold"
