@@ -28,7 +28,6 @@ func TestLeastPrivilege(t *testing.T) {
 	c.installPlatforms(t)
 	t.Run("what Metal3 does not grant", func(t *testing.T) { testMetal3IsGranted(t, c) })
 	t.Run("all that is granted is used", func(t *testing.T) { testGrantedIsUsed(t, c) })
-	t.Run("all that is granted is needed", func(t *testing.T) { testGrantedIsNeeded(t, c) })
 }
 
 // testMetal3IsGranted: the overlay for Cluster API grants what spec 6.6 asks for of the
