@@ -264,15 +264,6 @@ func (s *machineScenario) setNodeCondition(machine string, condition corev1.Node
 	require.NoError(s.t, err)
 }
 
-// patchMachine merges a patch into the metadata of a Machine.
-func (s *machineScenario) patchMachine(machine string, metadata map[string]any) {
-	s.t.Helper()
-	patch, err := json.Marshal(map[string]any{"metadata": metadata})
-	require.NoError(s.t, err)
-	_, err = s.machines().Patch(s.t.Context(), machine, types.MergePatchType, patch, metav1.PatchOptions{})
-	require.NoError(s.t, err)
-}
-
 // deleteRequests returns the controller's requests to delete Machines of the scenario, of one name
 // or of all.
 func (s *machineScenario) deleteRequests(name string) []localkube.Request {

@@ -11,21 +11,12 @@ import (
 	"github.com/nhc-controller/nhc-controller/test/localkube"
 )
 
-// TestOpenShift runs the controller as it is meant for OpenShift. What belongs to
-// the platform is there for all NodeHealthChecks of a cluster, so that the tests
-// take turns.
+// TestOpenShift runs the controller as it is meant for OpenShift.
 func TestOpenShift(t *testing.T) {
 	t.Parallel()
 	c := exclusiveCluster(t)
 	controller := c.startOnOpenShift(t)
-	for _, part := range []struct {
-		name string
-		test func(*testing.T, *cluster, *localkube.Process)
-	}{
-		{"kinds come and go", testKindsComeAndGo},
-	} {
-		t.Run(part.name, func(t *testing.T) { part.test(t, c, controller) })
-	}
+	t.Run("kinds come and go", func(t *testing.T) { testKindsComeAndGo(t, c, controller) })
 }
 
 // startOnOpenShift starts the controller as it is meant for OpenShift.
