@@ -147,22 +147,6 @@ func TestBudget(t *testing.T) {
 		s.heal("b")
 		s.eventuallyBudget(3, 0, 0, 1)
 	})
-	t.Run("B4.2-brake", func(t *testing.T) {
-		t.Parallel()
-		s := newScenario(t, sharedCluster(t))
-		s.createNodes("a", "b")
-		s.createNHC()
-		s.fail("a")
-		s.eventuallyCR("a")
-		s.createBudget(maxConcurrent(0))
-		s.fail("b")
-		s.eventuallyHeldByBudget("b", s.name+": 1 of at most 0 nodes are under remediation")
-		s.heal("a")
-		s.eventuallyNoCR("a") // B1.2: it never holds up a recovery.
-		s.eventuallyBudget(2, 1, 0, 0)
-		require.NoError(t, s.nhc.RemediationV1alpha1().RemediationBudgets().Delete(t.Context(), s.name, metav1.DeleteOptions{}))
-		s.eventuallyCR("b") // B4.2: deleted while it holds a node.
-	})
 	t.Run("B2.2-invalid", func(t *testing.T) {
 		t.Parallel()
 		s := newScenario(t, sharedCluster(t))

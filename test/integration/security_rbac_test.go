@@ -55,7 +55,7 @@ func testGrantedIsUsed(t *testing.T, c *cluster) {
 	s.createNodes("a", "b", "cp")
 	s.labelNode("cp", map[string]any{controlPlaneRole: ""})
 	s.createNHC(healthyDelay(-time.Second))
-	s.createBudget(unlimited)
+	s.createBudget(maxConcurrent(100))
 
 	for _, name := range []string{"cp", "a", "b"} {
 		s.fail(name) // On OpenShift, etcd is asked about the first one.
