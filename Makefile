@@ -258,7 +258,7 @@ turn-kill-points: localkube build _output/tests ## Kill the controller at each o
 	@$(call INTEGRATION,turn-kill-points,./test/integration -run '^TestKilledAtEachWrite$$' -kill.all)
 
 # What takes too long for every change, in targets of an hour at most.
-NIGHTLY := nightly-race-unit nightly-race-simulation nightly-race-integration nightly-kill-points nightly-actors test-nodes \
+NIGHTLY := nightly-race-unit nightly-race-simulation nightly-race-integration nightly-kill-points test-nodes \
 	$(addprefix nightly-faults-,Quiet Killed Leaders RollingUpdate Clocks APIServer Remediators Nodes NodeHealthChecks Churn MemoryLimit) \
 	$(addprefix nightly-simulation-,0 1 2 3 4 5 6 7 8 9) nightly-fuzz planted-bugs $(addprefix mutation-,$(MUTATED)) nightly-bench \
 	install-test test-versions test-cluster-api verify-cluster-api verify-reproducible verify-release govulncheck
@@ -289,11 +289,6 @@ nightly-race-integration:
 nightly-kill-points: localkube build-race _output/tests
 	$(WITH_RACE) NHC_CONTROLLER=$(CURDIR)/bin/race/nhc-controller go test -json -count=1 -race -timeout 1h ./test/integration \
 		-run 'KilledAtEachWrite|MachineDeletionFaults' -kill.all | $(call FOLLOW,nightly-kill-points) -tests
-
-.PHONY: nightly-actors
-nightly-actors: localkube build-race _output/tests
-	$(WITH_RACE) NHC_CONTROLLER=$(CURDIR)/bin/race/nhc-controller go test -json -count=1 -race -timeout 1h ./test/integration \
-		-run OneActorPerNode -actors.for=10m -actors.seed=$(NIGHTLY_SEED) | $(call FOLLOW,nightly-actors) -tests
 
 # One of the failure tests in its long form.
 nightly-faults-%: build build-previous

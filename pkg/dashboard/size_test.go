@@ -72,15 +72,3 @@ func TestLargeCluster(t *testing.T) {
 	require.Contains(t, read(t, d, "/nodes?list=unhealthy-nodes&page=99"), "1601 to 1666 of 1666 rows")
 	require.Contains(t, read(t, d, "/history?page=2"), "51 to 100 of 2000 nodes")
 }
-
-// BenchmarkPages: each page with 5,000 nodes.
-func BenchmarkPages(b *testing.B) {
-	d := newDashboard(newSource(large(5000, 100)))
-	for _, target := range pages {
-		b.Run(target, func(b *testing.B) {
-			for b.Loop() {
-				get(b, d, target)
-			}
-		})
-	}
-}

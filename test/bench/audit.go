@@ -123,15 +123,3 @@ func watched(requests []localkube.Request) []string {
 	}
 	return slices.Sorted(maps.Keys(what))
 }
-
-// requestsSince returns the requests of the controller since an instant.
-func (e *environment) requestsSince(begin time.Time) ([]localkube.Request, error) {
-	all, err := e.cluster.RequestsSince(begin)
-	var own []localkube.Request
-	for _, request := range all {
-		if request.User == deploy.User {
-			own = append(own, request)
-		}
-	}
-	return own, err
-}

@@ -11,32 +11,23 @@ import (
 	"path/filepath"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/informers"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/nhc-controller/nhc-controller/pkg/controller/nodehealthcheck"
 	"github.com/nhc-controller/nhc-controller/test/deploy"
 	"github.com/nhc-controller/nhc-controller/test/localkube"
-	"github.com/nhc-controller/nhc-controller/test/meter"
 )
 
 // The controls are processes of their own, as the controller is. They are this executable,
 // with the name of the control as its first argument.
 const (
-	// bareInformer only watches Nodes.
-	bareInformer = "bare-informer"
 	// minimal does the least that any controller must do: see minimalController.
 	minimal = "minimal-controller"
 	// minimalMachines does the same for Machines.
 	minimalMachines = "minimal-machine-controller"
-	// atMostBareInformer is how much more CPU than the bare informer the controller may take.
-	atMostBareInformer = 1.25
 )
 
 var controls = map[string]func(ctx context.Context, by *clients, args []string) error{
-	bareInformer: runBareInformer,
-	minimal:      runMinimal,
-
+	minimal:         runMinimal,
 	minimalMachines: runMinimalMachines,
 }
 
@@ -52,13 +43,6 @@ func runControl(ctx context.Context, args []string) error {
 		return err
 	}
 	return controls[args[0]](ctx, by, args[2:])
-}
-
-// runBareInformer keeps a cache of Nodes like that of the controller.
-func runBareInformer(ctx context.Context, by *clients, _ []string) error {
-	nodes := informers.NewSharedInformerFactoryWithOptions(by.kube, 0, informers.WithTransform(nodehealthcheck.TrimNode)).Core().V1().Nodes()
-	nodes.Informer().RunWithContext(ctx)
-	return nil
 }
 
 // control is a running control.
@@ -104,17 +88,4 @@ func (c *control) end(ctx context.Context) error {
 		err = fmt.Errorf("the control %s exited with code %d\nlast lines of its log:\n%s", c.name, code, c.LogTail())
 	}
 	return err
-}
-
-// coresOf returns how much CPU a process uses while something happens.
-func coresOf(process *control, happens func() error) (float64, error) {
-	before, err := meter.UsageOf(process.Pid())
-	if err != nil {
-		return 0, err
-	}
-	if err := happens(); err != nil {
-		return 0, err
-	}
-	after, err := meter.UsageOf(process.Pid())
-	return (after.CPU - before.CPU).Seconds() / after.At.Sub(before.At).Seconds(), err
 }

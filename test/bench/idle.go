@@ -5,7 +5,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"strings"
 
 	"github.com/nhc-controller/nhc-controller/test/meter"
@@ -96,65 +95,6 @@ func leasesWatched(scenario string, watched []string) goal {
 		}
 	}
 	return goal{Scenario: scenario, What: "watches of kubelet leases", Value: float64(n), AtMost: new(0.0)}
-}
-
-type heartbeatOutcome struct {
-	*consumption
-
-	Load    loadResult `json:"load"`
-	Watched []string   `json:"watched"`
-	// BareInformer is the number of cores that a bare informer of Nodes takes meanwhile.
-	BareInformer float64 `json:"bareInformerCores"`
-	// CPUPer1000 is the CPU time per 1000 writes of kubelets, in milliseconds.
-	CPUPer1000           float64 `json:"cpuMsPer1000Events"`
-	CPUPer1000Heartbeats float64 `json:"cpuMsPer1000Heartbeats"`
-}
-
-// measureHeartbeats measures a controller while kubelets write without news.
-func measureHeartbeats(ctx context.Context, e *environment) (outcome, error) {
-	r := &heartbeatOutcome{}
-	informer, err := e.startControl(ctx, bareInformer)
-	if err != nil {
-		return nil, err
-	}
-	defer informer.Stop()
-	stop := e.startLoad(ctx)
-	consumed, err := e.consume(0, func() (err error) {
-		r.BareInformer, err = coresOf(informer, func() error { return sleep(ctx, e.options.duration) })
-		return err
-	})
-	load, loadErr := stop()
-	if err != nil {
-		return nil, err
-	}
-	if loadErr != nil {
-		return nil, loadErr
-	}
-	r.consumption, r.Load = consumed, load
-	if r.Load.LeasesPerSecond == 0 || r.Load.HeartbeatPerSecond == 0 {
-		return nil, fmt.Errorf("there was no load: %+v", load)
-	}
-	r.CPUPer1000 = 1e6 * r.Cores / (load.LeasesPerSecond + load.HeartbeatPerSecond)
-	r.CPUPer1000Heartbeats = 1e6 * r.Cores / load.HeartbeatPerSecond
-	all, err := e.cluster.Requests()
-	r.Watched = watched(all)
-	return r, err
-}
-
-func (r *heartbeatOutcome) goals() []goal {
-	without, events := r.Requests.total()
-	return []goal{
-		{Scenario: "heartbeats", What: "lease renewals", Value: r.Load.LeasesPerSecond, Unit: "/s"},
-		{Scenario: "heartbeats", What: "node heartbeats", Value: r.Load.HeartbeatPerSecond, Unit: "/s"},
-		{Scenario: "heartbeats", What: "CPU (a bare informer of Nodes)", Value: r.Cores, Control: &r.BareInformer, Unit: "cores"},
-		{Scenario: "heartbeats", What: "ratio of these", Value: ratio(r.Cores, r.BareInformer), AtMost: new(atMostBareInformer)},
-		{Scenario: "heartbeats", What: "CPU per 1000 of both", Value: r.CPUPer1000, Unit: "ms"},
-		{Scenario: "heartbeats", What: "CPU per 1000 node heartbeats", Value: r.CPUPer1000Heartbeats, Unit: "ms"},
-		{Scenario: "heartbeats", What: "bytes read per node heartbeat", Value: float64(r.ReadBytes) / (r.Load.HeartbeatPerSecond * r.Seconds) / 1000, Unit: "kB"},
-		{Scenario: "heartbeats", What: "peak memory", Value: megabytes(r.PeakRSS), Unit: "MB"},
-		{Scenario: "heartbeats", What: "requests", Value: float64(without + events), AtMost: new(0.0)},
-		leasesWatched("heartbeats", r.Watched),
-	}
 }
 
 func megabytes(bytes int64) float64 { return float64(bytes) / 1e6 }

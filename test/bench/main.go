@@ -10,8 +10,7 @@
 //
 // Times on a shared machine say little by themselves. So each is measured together
 // with a control: another process, which does the least that any controller must do, in
-// the same cluster and under the same load. What counts is the ratio. The bounds that
-// hold during a storm are absolute, and the longest time counts.
+// the same cluster and under the same load. What counts is the ratio.
 package main
 
 import (

@@ -20,14 +20,12 @@ type scenario struct {
 	measure func(ctx context.Context, e *environment) (outcome, error)
 }
 
-// scenarios are performed in this order, those that stop the controller last.
+// scenarios are performed in this order, the one that stops the controller last.
 func scenarios() []scenario {
 	return []scenario{
 		{"idle", measureIdle},
-		{"heartbeats", measureHeartbeats},
 		{"latency", measureLatency},
 		{"storm", measureStorm},
-		{"bounds", measureBounds},
 		{"machines", measureMachines},
 	}
 }

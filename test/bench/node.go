@@ -20,15 +20,11 @@ const (
 	groupMeasured = "measured"
 	// No NodeHealthCheck selects the nodes of the control.
 	groupControl = "control"
-	// groupOther belongs to the other NodeHealthCheck of the scenario bounds.
-	groupOther = "other"
-
-	images = 50
+	images       = 50
 )
 
 func nodeName(i int) string    { return fmt.Sprintf("worker-%05d.bench.example.com", i) }
 func controlName(i int) string { return fmt.Sprintf("control-%03d.bench.example.com", i) }
-func otherName(i int) string   { return fmt.Sprintf("other-%03d.bench.example.com", i) }
 
 // newNode returns a node of the size and shape that a kubelet and other agents
 // make it, healthy for a day.
@@ -150,15 +146,6 @@ func readyPatch(status corev1.ConditionStatus, now, since time.Time) ([]byte, er
 
 func conditionsPatch(conditions any) ([]byte, error) {
 	return json.Marshal(map[string]any{"status": map[string]any{"conditions": conditions}})
-}
-
-// heartbeatPatch is that of a kubelet that has no news.
-func heartbeatPatch(now time.Time) ([]byte, error) {
-	var patches []map[string]any
-	for _, t := range []corev1.NodeConditionType{corev1.NodeMemoryPressure, corev1.NodeDiskPressure, corev1.NodePIDPressure, corev1.NodeReady} {
-		patches = append(patches, map[string]any{"type": t, "lastHeartbeatTime": metav1.NewTime(now)})
-	}
-	return conditionsPatch(patches)
 }
 
 // isReady reports whether a node is, as far as these scenarios go, healthy.

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -51,20 +50,6 @@ func TestPatches(t *testing.T) {
 	failed := apply(readyPatch(corev1.ConditionFalse, now, now))
 	require.False(t, isReady(failed))
 	require.Len(t, failed.Status.Conditions, 5)
-
-	beaten := apply(heartbeatPatch(now))
-	require.True(t, isReady(beaten))
-	fresh := 0
-	for i, condition := range beaten.Status.Conditions {
-		if condition.LastHeartbeatTime.Equal(&node.Status.Conditions[i].LastHeartbeatTime) {
-			continue
-		}
-		fresh++
-		condition.LastHeartbeatTime = node.Status.Conditions[i].LastHeartbeatTime
-		require.True(t, condition.LastTransitionTime.Equal(&node.Status.Conditions[i].LastTransitionTime), "a heartbeat is no news")
-		require.Equal(t, node.Status.Conditions[i].Status, condition.Status)
-	}
-	require.Equal(t, 4, fresh, "those of the kubelet")
 }
 
 func TestSideBySide(t *testing.T) {
@@ -85,34 +70,4 @@ func TestSideBySide(t *testing.T) {
 		return nil
 	}), broken)
 	require.EqualValues(t, 4, calls.Load())
-}
-
-func TestAtRate(t *testing.T) {
-	t.Parallel()
-	for name, tc := range map[string]struct {
-		takes func(i int) time.Duration
-		want  int64
-	}{
-		"fast enough":   {func(int) time.Duration { return time.Millisecond }, 1000},
-		"too slow":      {func(int) time.Duration { return 100 * time.Millisecond }, 200},
-		"much too slow": {func(int) time.Duration { return time.Second }, 20},
-		// A quarter of a second is made up for, not all of it.
-		"slow for two seconds": {func(i int) time.Duration {
-			if i < 4 {
-				return time.Second
-			}
-			return 0
-		}, 840},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-				defer cancel()
-				var calls atomic.Int64
-				atRate(ctx, 100, 2, func(_ context.Context, i int) { calls.Add(1); time.Sleep(tc.takes(i)) })
-				require.InDelta(t, tc.want, calls.Load(), 3+float64(tc.want)/30)
-			})
-		})
-	}
 }

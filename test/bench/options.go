@@ -27,8 +27,6 @@ type options struct {
 	samples        int
 	rounds         int
 	duration       time.Duration
-	leaseRate      int
-	heartbeatRate  int
 	seed           uint64
 	strict         bool
 }
@@ -43,9 +41,7 @@ func parseOptions(args []string) (*options, error) {
 	wanted := flags.String("scenarios", "all", "Which to measure: "+strings.Join(scenarioNames(), ",")+".")
 	flags.IntVar(&o.samples, "samples", 100, "Failures that latency measures, and as many controls.")
 	flags.IntVar(&o.rounds, "rounds", 3, "Rounds of storm, each with a control. The medians count.")
-	flags.DurationVar(&o.duration, "duration", 20*time.Second, "How long idle and heartbeats measure.")
-	flags.IntVar(&o.leaseRate, "lease-rate", 500, "Renewals of kubelet leases per second, in heartbeats.")
-	flags.IntVar(&o.heartbeatRate, "heartbeat-rate", 200, "Node heartbeats per second, in heartbeats.")
+	flags.DurationVar(&o.duration, "duration", 20*time.Second, "How long idle measures.")
 	flags.BoolVar(&o.strict, "strict", false, "Exit with 1 if a goal is missed.")
 	flags.Uint64Var(&o.seed, "seed", 1, "Seed of all choices.")
 	if err := flags.Parse(args); err != nil {
@@ -86,8 +82,8 @@ func (o *options) setScenarios(list string) error {
 
 // check finds the controller, so that its absence is reported at once.
 func (o *options) check() error {
-	if o.samples < 1 || o.rounds < 1 || o.leaseRate < 1 || o.heartbeatRate < 1 || o.duration < time.Second {
-		return errors.New("numbers and rates must be at least 1, and -duration at least 1s")
+	if o.samples < 1 || o.rounds < 1 || o.duration < time.Second {
+		return errors.New("numbers must be at least 1, and -duration at least 1s")
 	}
 	path := o.controller
 	if path == "" {

@@ -4,16 +4,9 @@
 package integration
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
@@ -87,109 +80,4 @@ func TestEscalation(t *testing.T) {
 	l.fail("a")
 	l.eventuallyStep("a", 0)
 	require.Nil(t, l.rungs[1].cr("a"))
-}
-
-// TestEscalationOfOneKind: templates of one kind, told apart by name or by namespace
-// (spec 1.4, 6.1, 11.1, P9).
-func TestEscalationOfOneKind(t *testing.T) {
-	t.Parallel()
-	type reference struct{ namespace, name string }
-	// prepare returns a scenario with two templates of one kind.
-	prepare := func(t *testing.T, sameName bool) (s *scenario, references [2]reference) {
-		t.Helper()
-		t.Parallel()
-		s = newEmptyScenario(t, sharedCluster(t), t.Name(), powerCycle)
-		other := s
-		references[0], references[1] = reference{s.name, "first"}, reference{s.name, "second"}
-		if sameName {
-			other = newEmptyScenario(t, sharedCluster(t), t.Name()+"/other", powerCycle)
-			references[1] = reference{other.name, "first"}
-		}
-		s.createNamedTemplate(references[0].name)
-		other.createNamedTemplate(references[1].name)
-		return s, references
-	}
-	escalation := func(references [2]reference) func(*v1alpha1.NodeHealthCheckSpec) {
-		return func(spec *v1alpha1.NodeHealthCheckSpec) {
-			spec.RemediationTemplate = nil
-			for i, r := range references {
-				spec.EscalatingRemediations = append(spec.EscalatingRemediations, v1alpha1.EscalatingRemediation{
-					RemediationTemplate: corev1.ObjectReference{
-						APIVersion: powerCycle.templates.GroupVersion().String(), Kind: powerCycle.templateName(), Namespace: r.namespace, Name: r.name,
-					},
-					Order: int32(i), Timeout: metav1.Duration{Duration: time.Hour},
-				})
-			}
-		}
-	}
-	for name, sameName := range map[string]bool{"1.4-two-names": false, "1.4-two-namespaces": true} {
-		t.Run(name, func(t *testing.T) {
-			s, references := prepare(t, sameName)
-			s.createNodes("a")
-			s.createNHC(escalation(references))
-			s.fail("a")
-			// of returns the CR of a step, nil if there is none.
-			of := func(step int) *unstructured.Unstructured {
-				r := references[step]
-				sum := sha256.Sum256([]byte(r.namespace + "/" + r.name))
-				cr, err := s.dynamic.Resource(powerCycle.remediations).Namespace(r.namespace).
-					Get(t.Context(), s.node("a")+"-"+hex.EncodeToString(sum[:])[:8], metav1.GetOptions{})
-				if apierrors.IsNotFound(err) {
-					return nil
-				}
-				require.NoError(t, err)
-				return cr
-			}
-			shows := func(crs ...*unstructured.Unstructured) bool {
-				entry := s.entry("a")
-				if entry == nil || len(entry.Remediations) != len(crs) {
-					return false
-				}
-				for i, cr := range crs {
-					shown := entry.Remediations[i]
-					if cr == nil || shown.Resource.UID != cr.GetUID() || shown.Resource.Name != cr.GetName() || shown.TemplateName != references[i].name {
-						return false
-					}
-				}
-				return true
-			}
-			fail := func(cr *unstructured.Unstructured) {
-				client := s.dynamic.Resource(powerCycle.remediations).Namespace(cr.GetNamespace())
-				s.patch(client, cr.GetName(), map[string]any{"status": map[string]any{"conditions": []any{
-					map[string]any{"type": v1alpha1.RemediationSucceeded, "status": "False"},
-				}}}, "status")
-			}
-			s.eventually("the first step", func() bool { return shows(of(0)) })
-			require.Nil(t, of(1))
-			require.Equal(t, references[0].name, of(0).GetAnnotations()[v1alpha1.AnnotationTemplateName])
-			fail(of(0))
-			s.eventually("the second step", func() bool { return shows(of(0), of(1)) })
-			s.requireTimedOut(of(0))
-			require.NotContains(t, of(1).GetAnnotations(), v1alpha1.AnnotationTimedOut, "P9")
-			require.NotNil(t, s.entry("a").Remediations[0].TimedOut)
-			require.Nil(t, s.entry("a").Remediations[1].TimedOut, "P9")
-
-			// Its CR is the one that comes again when it vanishes.
-			second := of(1)
-			require.NoError(t, s.dynamic.Resource(powerCycle.remediations).Namespace(second.GetNamespace()).Delete(t.Context(), second.GetName(), metav1.DeleteOptions{}))
-			s.eventually("a new CR of the second step", func() bool { cr := of(1); return cr != nil && cr.GetUID() != second.GetUID() && shows(of(0), cr) })
-			fail(of(1))
-			s.eventually("the end of the second step", func() bool { return shows(of(0), of(1)) && s.entry("a").Remediations[1].TimedOut != nil })
-			s.heal("a")
-			s.eventuallyCounts(1, 1)
-			require.Nil(t, of(0))
-			require.Nil(t, of(1))
-		})
-	}
-}
-
-// createNamedTemplate creates a template that supports others of its kind.
-func (s *scenario) createNamedTemplate(name string) {
-	s.t.Helper()
-	template := &unstructured.Unstructured{Object: map[string]any{"spec": usualTemplate()}}
-	template.SetGroupVersionKind(s.kind.templates.GroupVersion().WithKind(s.kind.templateName()))
-	template.SetName(name)
-	template.SetAnnotations(map[string]string{v1alpha1.AnnotationMultipleTemplates: ""})
-	_, err := s.resource(s.kind.templates).Create(s.t.Context(), template, metav1.CreateOptions{})
-	require.NoError(s.t, err)
 }

@@ -6,7 +6,6 @@ package integration
 import (
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -280,79 +279,4 @@ func TestCRDDeletedUnseen(t *testing.T) {
 	other.eventuallyCR("cp") // 12.2: the place is free.
 	s.eventually("the leases are released", func() bool { return s.nodeLease("cp") == nil && s.nodeLease("worker") == nil })
 	require.NoError(t, s.nhc.RemediationV1alpha1().NodeHealthChecks().Delete(t.Context(), s.name, metav1.DeleteOptions{}), "4.5")
-}
-
-// TestTemplateStatus: a remediator that writes the status of its template causes
-// nothing (spec 21.1).
-func TestTemplateStatus(t *testing.T) {
-	t.Parallel()
-	s := newRepairScenario(t, sharedCluster(t), "")
-	s.installAll()
-	s.createNodes("a", "b")
-	s.createNHC()
-	s.requireEnabled()
-	s.catchUp()
-	begin := time.Now()
-	for i := range 20 {
-		s.patch(s.resource(s.kind.templates), s.name, map[string]any{"status": map[string]any{"round": i}}, "status")
-	}
-	s.fail("a")
-	s.eventuallyCR("a")
-	s.eventually("a status that lists the CR", func() bool {
-		return len(s.status().UnhealthyNodes) == 1 && len(s.status().UnhealthyNodes[0].Remediations) == 1
-	})
-	time.Sleep(time.Second) // A second write, which names the CR in the version of its cache, would come at once.
-	require.LessOrEqual(t, len(s.statusWrites(begin)), 1+s.slowCreates("a"), "P3, 18.3")
-	s.requireEvents(v1alpha1.Kind, s.name, "Enabled", 1)
-}
-
-// TestNoHotLoop: the controller looks for missing kinds at the interval of the poll, and
-// writes nothing in the meantime (spec 3, P3).
-func TestNoHotLoop(t *testing.T) {
-	t.Parallel()
-	scenarios := map[string]*scenario{}
-	for name, prepare := range map[string]func(s *scenario){
-		"kinds not installed": func(*scenario) {},
-		"no permissions": func(s *scenario) {
-			s.install(s.kind.templates)
-			s.install(s.kind.remediations)
-			s.createTemplate(usualTemplate())
-		},
-		"no template, and no watch": func(s *scenario) {
-			s.grant(s.kind.templates, "get")
-			s.grant(s.kind.remediations, remediationVerbs...)
-			s.install(s.kind.templates)
-			s.install(s.kind.remediations)
-		},
-	} {
-		s := newRepairScenario(t, sharedCluster(t), name)
-		scenarios[name] = s
-		prepare(s)
-		s.createNodes("a", "b")
-		s.fail("a")
-		s.createNHC()
-		s.eventually("Disabled", func() bool { return s.status().Phase == v1alpha1.PhaseDisabled })
-		s.eventuallyListed(map[string]int{"a": 0})
-	}
-	begin := time.Now() // All of them wait at the same time.
-	for name, s := range scenarios {
-		requests := func() []localkube.Request {
-			return s.groupRequests(func(r localkube.Request) bool { return r.Time.After(begin) })
-		}
-		// Each kind has its own interval. On a busy machine the looks at one may always fall
-		// between those at the other, and there is no long time without any.
-		s.eventually("looks for more than two intervals: "+name, func() bool {
-			all := requests()
-			return len(all) > 0 && all[len(all)-1].Time.Sub(begin) > 2*15*time.Second
-		})
-		all := requests()
-		elapsed := all[len(all)-1].Time.Sub(begin)
-		// For both kinds: a few quick looks at first, and then one per interval. A look is
-		// a discovery, and a read of the template at most.
-		limit := 16 + 4*int(elapsed/(15*time.Second)+1)
-		require.LessOrEqual(t, len(all), limit, "%s: %d requests in %s: %v", name, len(all), elapsed, all)
-		s.requireStatusWrites(begin, 0, "P3: %s", name)
-		s.requireEvents(v1alpha1.Kind, s.name, "Disabled", 1, name)
-		require.Empty(t, s.groupRequests(func(r localkube.Request) bool { return r.Verb == "list" && r.Code == 403 }), name)
-	}
 }

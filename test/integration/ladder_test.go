@@ -22,9 +22,6 @@ import (
 	"github.com/nhc-controller/nhc-controller/test/patience"
 )
 
-// rungFinalizer is that of a remediator that has not finished.
-const rungFinalizer = "test.nhc-controller.io/unfinished"
-
 // The kinds of the steps in tests of escalation.
 var (
 	rungGroup = schema.GroupVersion{Group: "ladder.test.nhc-controller.io", Version: "v1alpha1"}
@@ -224,21 +221,6 @@ func (l *ladder) requireEnded(name string, step int, cr *unstructured.Unstructur
 		l.entry(name).Remediations[step].TimedOut.UTC().Format(time.RFC3339), "13.3: timedOut in status is the time on the CR")
 }
 
-// requireFirstStep requires that the only step that has begun for a node goes on.
-func (l *ladder) requireFirstStep(name string) {
-	l.t.Helper()
-	cr := l.rungs[0].cr(name)
-	require.NotNil(l.t, cr)
-	require.NotContains(l.t, cr.GetAnnotations(), v1alpha1.AnnotationTimedOut, "5.3")
-	require.Nil(l.t, l.rungs[1].cr(name), "5.2")
-	entry := l.entry(name)
-	require.NotNil(l.t, entry)
-	require.Len(l.t, entry.Remediations, 1)
-	require.Nil(l.t, entry.Remediations[0].TimedOut, "5.3")
-	require.Empty(l.t, l.rungs[0].crRequests("patch", name), "5.3")
-	require.Empty(l.t, l.rungs[1].crRequests("create", name), "5.2")
-}
-
 // patches returns the controller's writes to existing CRs of a node, of all steps.
 func (l *ladder) patches(name string) []localkube.Request {
 	l.t.Helper()
@@ -248,35 +230,6 @@ func (l *ladder) patches(name string) []localkube.Request {
 		all = append(all, rung.crRequests("update", name)...)
 	}
 	return all
-}
-
-// witness makes a node whose CRs of the first steps, up to this one, are going away.
-// Its end shows that the controller has seen all that happened to CRs of these kinds
-// before, whatever else is blocked.
-func (l *ladder) witness(step int) (conclude func()) {
-	l.t.Helper()
-	const name = "witness"
-	l.createNodes(name)
-	l.fail(name)
-	l.eventuallyStep(name, 0)
-	for i := range step {
-		l.rungs[i].reportFailure(name)
-		l.eventuallyStep(name, i+1)
-	}
-	for _, rung := range l.rungs[:step+1] {
-		rung.setFinalizers(name, rungFinalizer)
-	}
-	l.heal(name)
-	for _, rung := range l.rungs[:step+1] {
-		rung.eventuallyDeleting(name)
-	}
-	return func() {
-		l.t.Helper()
-		for _, rung := range l.rungs[:step+1] {
-			rung.setFinalizers(name)
-		}
-		l.eventually("the witness is gone", func() bool { return l.entry(name) == nil })
-	}
 }
 
 func (l *ladder) noTemplateLeft(name string) string {

@@ -6,18 +6,14 @@ package integration
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
-
-	"github.com/nhc-controller/nhc-controller/test/localkube"
 )
 
 const nodeLeaseNamespace = "medik8s-leases"
@@ -97,74 +93,4 @@ func (s *scenario) createNodeLease(name string, change ...func(*coordinationv1.L
 		_ = s.nodeLeases().Delete(context.WithoutCancel(s.t.Context()), lease.Name, metav1.DeleteOptions{})
 	})
 	return lease
-}
-
-// leaseRequests returns the controller's requests of a verb for the lease of a node,
-// with whatever result.
-func (s *scenario) leaseRequests(verb, name string) []localkube.Request {
-	s.t.Helper()
-	return s.requests(func(r localkube.Request) bool {
-		return r.Verb == verb && r.Resource == "leases" && r.Namespace == nodeLeaseNamespace && r.Name == s.nodeLeaseName(name)
-	})
-}
-
-// requireLease requires the content of a lease that this NodeHealthCheck holds.
-func (s *scenario) requireLease(lease *coordinationv1.Lease, name string, duration time.Duration, transitions int32) {
-	s.t.Helper()
-	node, err := s.kube.CoreV1().Nodes().Get(s.t.Context(), s.node(name), metav1.GetOptions{})
-	require.NoError(s.t, err)
-	require.Equal(s.t, []metav1.OwnerReference{{APIVersion: "v1", Kind: "Node", Name: node.Name, UID: node.UID}}, lease.OwnerReferences, "14.1")
-	require.Equal(s.t, coordinationv1.LeaseSpec{
-		HolderIdentity:       new("NodeHealthCheck-" + s.name),
-		AcquireTime:          lease.Spec.AcquireTime,
-		RenewTime:            lease.Spec.RenewTime,
-		LeaseDurationSeconds: new(int32(duration / time.Second)),
-		LeaseTransitions:     &transitions,
-	}, lease.Spec, "14.1")
-	for _, at := range []*metav1.MicroTime{lease.Spec.AcquireTime, lease.Spec.RenewTime} {
-		require.NotNil(s.t, at)
-		require.Equal(s.t, at.Truncate(time.Second).UTC(), at.UTC(), "13.8: whole seconds")
-	}
-}
-
-func (s *scenario) leaseTaken(name string) string {
-	return "Skipped remediation of node: " + s.node(name) + ", because node lease is already taken"
-}
-
-// requireRefusedByLease requires that a node has no CR and that this was told of once.
-func (s *scenario) requireRefusedByLease(name string) {
-	s.t.Helper()
-	s.eventuallyEvent("RemediationSkipped", s.leaseTaken(name))
-	s.eventually("the event about the node", func() bool { return len(s.eventsAbout("Node", s.node(name), "RemediationSkipped")) > 0 })
-	s.eventually("node "+name+" is listed", func() bool { return s.entry(name) != nil })
-	s.catchUp()
-	require.Empty(s.t, s.entry(name).Remediations, "14.3")
-	require.Nil(s.t, s.cr(name), "14.3")
-	require.Empty(s.t, s.crRequests("create", name), "14.2")
-	require.Equal(s.t, []string{s.leaseTaken(name)}, s.events("RemediationSkipped"), "19.1: once")
-	require.Equal(s.t, []string{s.leaseTaken(name)}, s.eventsAbout("Node", s.node(name), "RemediationSkipped"), "19.1: once")
-}
-
-// denyLeaseDeletion has the API server refuse the deletion of the lease of a node.
-func (s *scenario) denyLeaseDeletion(name string) (allow func()) {
-	s.t.Helper()
-	return s.deny(s.t, "lease-of-"+s.name, denial{
-		group: "coordination.k8s.io", resource: "leases", operation: admissionregistrationv1.Delete,
-		unless: fmt.Sprintf("request.name != '%s'", s.nodeLeaseName(name)),
-		try: func(ctx context.Context, dryRun []string) error {
-			err := s.nodeLeases().Delete(ctx, s.nodeLeaseName(name), metav1.DeleteOptions{DryRun: dryRun})
-			if apierrors.IsNotFound(err) {
-				return nil
-			}
-			return err
-		},
-	})
-}
-
-// creationAttempts returns the controller's requests to create a CR of the scenario.
-func (s *scenario) creationAttempts() []localkube.Request {
-	s.t.Helper()
-	return s.requests(func(r localkube.Request) bool {
-		return r.Verb == "create" && r.Resource == s.kind.remediations.Resource && r.Namespace == s.name
-	})
 }

@@ -5,7 +5,6 @@ package integration
 
 import (
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -68,41 +67,4 @@ func TestRemediation(t *testing.T) {
 		require.Len(t, s.events(reason), 1, "19.1: once")
 		require.Len(t, s.eventsAbout("Node", s.node("a"), reason), 1, "19.1: on the Node too, once")
 	}
-}
-
-// TestUnhealthyByTimeAlone: no event comes when a condition reaches its duration
-// (spec 7.4).
-func TestUnhealthyByTimeAlone(t *testing.T) {
-	t.Parallel()
-	const duration = 4 * time.Second
-	s := newScenario(t, sharedCluster(t))
-	s.createNodes("a", "b")
-	s.createNHC(func(spec *v1alpha1.NodeHealthCheckSpec) {
-		spec.UnhealthyConditions = []v1alpha1.UnhealthyCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, Duration: metav1.Duration{Duration: duration}}}
-	})
-	s.eventuallyCounts(2, 2)
-	s.fail("a")
-	s.eventuallyCounts(2, 1)
-	since := s.transition("a")
-	if cr := s.cr("a"); cr != nil {
-		require.False(t, cr.GetCreationTimestamp().Time.Before(since.Add(duration)), "7.3: not before the duration has passed")
-	} else {
-		require.Nil(t, s.entry("a"), "7.5: a soon-unhealthy node gets no entry")
-	}
-	cr := s.eventuallyCR("a")
-	require.False(t, cr.GetCreationTimestamp().Time.Before(since.Add(duration)), "7.3: not before the duration has passed")
-}
-
-// transition returns the transition time of Ready of a node.
-func (s *scenario) transition(name string) time.Time {
-	s.t.Helper()
-	node, err := s.kube.CoreV1().Nodes().Get(s.t.Context(), s.node(name), metav1.GetOptions{})
-	require.NoError(s.t, err)
-	for _, condition := range node.Status.Conditions {
-		if condition.Type == corev1.NodeReady {
-			return condition.LastTransitionTime.Time
-		}
-	}
-	s.t.Fatal("the node has no condition Ready")
-	return time.Time{}
 }

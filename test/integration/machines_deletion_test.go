@@ -8,7 +8,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 )
@@ -18,23 +17,11 @@ import (
 func TestMachines(t *testing.T) {
 	t.Parallel()
 	c := exclusiveCluster(t)
-	ofClusterAPI := clusterAPI{machine: clusterAPIMachine, cluster: clusterOfCAPI, healthCheck: realClusterAPIHealthCheck}
-	c.startMachineHealthChecks(t, ownOverlay, "--machine-backoff-base=4s", "--machine-backoff-cap=12s")
+	c.startMachineHealthChecks(t, ownOverlay)
 	t.Run("scenarios", func(t *testing.T) {
 		for name, test := range map[string]func(*testing.T, *cluster){
-			"M10 a failed Node":      ofEachAPI(testMachineReplaced),
-			"M7 threshold":           ofEachAPI(testMachineThreshold),
-			"M8 held":                ofEachAPI(testMachineHeld),
-			"M7.4 shared Machines":   ofEachAPI(testMachineShared),
-			"M14 back-off":           ofEachAPI(testMachineBackOff),
-			"M11 annotations":        testMachineStrategies,
-			"M12 template":           ofEachAPI(testMachineTemplate),
-			"M12.4 left":             ofEachAPI(testMachineRemediationLeft),
-			"M5.3 Cluster API":       testMachinesOfClusterAPI,
-			"M4.4 paused Clusters":   func(t *testing.T, c *cluster) { testClusterPaused(t, c, ofClusterAPI) },
-			"M15 NodeHealthChecks":   ofEachAPI(testMachinesAndNodes),
-			"B2 machine budget":      ofEachAPI(testMachineBudget),
-			"M5.3 Nodes of Clusters": testNodesOfClusters,
+			"M10 a failed Node": ofEachAPI(testMachineReplaced),
+			"M12 template":      ofEachAPI(testMachineTemplate),
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -71,39 +58,4 @@ func testMachineReplaced(t *testing.T, s *machineScenario) {
 	target := s.name + "/" + s.name + "/m2/" + s.nodeName("m2")
 	s.eventuallyEvent("Machine", "m2", "DetectedUnhealthy", "Machine "+target+" has unhealthy node "+s.nodeName("m2"))
 	s.eventuallyEvent("Machine", "m2", "MachineDeleted", "Machine "+target+" has been remediated by requesting to delete Machine object")
-}
-
-// testMachineThreshold is the example of the seed: 50 % of ten Machines.
-func testMachineThreshold(t *testing.T, s *machineScenario) {
-	s.createCheck(atMost(intstr.FromString("50%")))
-	names := []string{"a", "b", "c", "d", "e", "f", "g", "h", "i", "j"}
-	for _, name := range names {
-		s.createMachine(name, finalized)
-	}
-	s.join(names...)
-	s.eventuallyCounts(10, 10)
-	s.updateCheck(annotated(v1beta1.AnnotationPaused, ""))
-	for _, name := range names[:6] {
-		s.setReady(name, corev1.ConditionFalse)
-	}
-	s.eventuallyCounts(10, 4)
-	s.unpause(s.name)
-	s.eventuallyDecided("a", "GateClosed")
-	const counts = "(total: 10, unhealthy: 6, maxUnhealthy: 50%)"
-	s.eventuallyEvent("MachineHealthCheck", s.name, "RemediationRestricted", "Remediation restricted due to exceeded number of unhealthy machines "+counts)
-	status := s.status()
-	require.Equal(t, int32(0), *status.RemediationsAllowed)
-	require.Equal(t, v1beta1.ConditionRemediationAllowed, status.Conditions[0].Type)
-	require.Equal(t, corev1.ConditionFalse, status.Conditions[0].Status)
-	require.Equal(t, "TooManyUnhealthy", status.Conditions[0].Reason)
-	require.Equal(t, v1beta1.SeverityWarning, status.Conditions[0].Severity)
-	require.Equal(t, "Remediation is not allowed, the number of not started or unhealthy machines exceeds maxUnhealthy "+counts+". 50% of 10 allows 5.", status.Conditions[0].Message, "M7.3")
-	require.Empty(t, s.deleteRequests(""))
-
-	s.setReady("f", corev1.ConditionTrue)
-	for _, name := range names[:5] {
-		s.eventuallyDecided(name, "MachineDeleting")
-	}
-	require.Len(t, s.deleteRequests(""), 5, "M7.1: through an open threshold all that are due")
-	require.Empty(t, s.deleteRequests("f"))
 }

@@ -221,18 +221,6 @@ func unowned(machine *unstructured.Unstructured) { machine.SetOwnerReferences(ni
 
 func finalized(machine *unstructured.Unstructured) { machineset.Finalized(machine) }
 
-func machineAnnotated(key, value string) func(*unstructured.Unstructured) {
-	return func(machine *unstructured.Unstructured) { machine.SetAnnotations(map[string]string{key: value}) }
-}
-
-func machineLabelled(labels map[string]string) func(*unstructured.Unstructured) {
-	return func(machine *unstructured.Unstructured) {
-		all := machine.GetLabels()
-		maps.Copy(all, labels)
-		machine.SetLabels(all)
-	}
-}
-
 // join gives a Machine a Node that is ready, with the name of the Machine.
 func (s *machineScenario) join(machines ...string) {
 	s.t.Helper()
@@ -257,11 +245,6 @@ func (s *machineScenario) labelled(labels map[string]string) func(*corev1.Node) 
 	}
 }
 
-// fails is the provider whose Machines all fail.
-func (s *machineScenario) fails(ctx context.Context, machine string) error {
-	return s.provided.PatchStatus(ctx, machine, map[string]any{"phase": "Failed"})
-}
-
 func (s *machineScenario) setPhase(machine, phase string) {
 	s.t.Helper()
 	require.NoError(s.t, s.provided.PatchStatus(s.t.Context(), machine, map[string]any{"phase": phase}))
@@ -278,24 +261,6 @@ func (s *machineScenario) setNodeCondition(machine string, condition corev1.Node
 	patch, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": []corev1.NodeCondition{condition}}})
 	require.NoError(s.t, err)
 	_, err = s.kube.CoreV1().Nodes().Patch(s.t.Context(), s.nodeName(machine), types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
-	require.NoError(s.t, err)
-}
-
-// labelNode sets labels of the Node of a Machine, and removes those that are nil.
-func (s *machineScenario) labelNode(machine string, labels map[string]any) {
-	s.t.Helper()
-	patch, err := json.Marshal(metadataPatch("labels", labels))
-	require.NoError(s.t, err)
-	_, err = s.kube.CoreV1().Nodes().Patch(s.t.Context(), s.nodeName(machine), types.MergePatchType, patch, metav1.PatchOptions{})
-	require.NoError(s.t, err)
-}
-
-// patchMachine merges a patch into the metadata of a Machine.
-func (s *machineScenario) patchMachine(machine string, metadata map[string]any) {
-	s.t.Helper()
-	patch, err := json.Marshal(map[string]any{"metadata": metadata})
-	require.NoError(s.t, err)
-	_, err = s.machines().Patch(s.t.Context(), machine, types.MergePatchType, patch, metav1.PatchOptions{})
 	require.NoError(s.t, err)
 }
 
@@ -365,4 +330,15 @@ func (c *cluster) startMachineHealthChecks(t *testing.T, overlay string, args ..
 	controller := c.startController(t, strings.NewReplacer("/", "-", "_", "-").Replace(strings.ToLower(t.Name())), args...)
 	eventuallyLogged(t, controller, "Looking after MachineHealthChecks")
 	return controller
+}
+
+func intOrString(value string) intstr.IntOrString { return intstr.FromString(value) }
+
+func hasMachineCondition(status v1beta1.MachineHealthCheckStatus, conditionType string, want corev1.ConditionStatus) bool {
+	for i := range status.Conditions {
+		if status.Conditions[i].Type == conditionType {
+			return status.Conditions[i].Status == want
+		}
+	}
+	return false
 }

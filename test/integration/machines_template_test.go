@@ -4,7 +4,6 @@
 package integration
 
 import (
-	"net/http"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -14,8 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
-	"github.com/nhc-controller/nhc-controller/test/deploy"
-	"github.com/nhc-controller/nhc-controller/test/localkube"
 )
 
 // fromTemplate has Machines remediated by objects of the demo remediator.
@@ -100,72 +97,4 @@ func testMachineTemplate(t *testing.T, s *machineScenario) {
 	require.NotNil(t, s.remediation("b"))
 	require.NoError(t, s.mhcs().Delete(t.Context(), s.name, metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationForeground)}))
 	s.eventually("the remediation object goes with its MachineHealthCheck", func() bool { return s.remediation("b") == nil })
-}
-
-// testMachineRemediationLeft: remediation objects that refer to no health check go on. Of several
-// MachineHealthChecks with their template, one ends them: that which selects the Machine, or holds the lease of
-// its Node (spec M12.4).
-func testMachineRemediationLeft(t *testing.T, s *machineScenario) {
-	s.createTemplate()
-	for name, role := range map[string]string{"selected": "worker", "neither": "none"} {
-		machine := s.createMachine(name, machineLabelled(map[string]string{"role": role}))
-		s.join(name)
-		s.setReady(name, corev1.ConditionUnknown)
-		s.createLeftRemediation(machine)
-	}
-	s.createMachine("leased")
-	s.join("leased")
-
-	// To the other MachineHealthCheck a Node that is not ready is healthy. It comes first.
-	s.createCheck(fromTemplate, func(check *v1beta1.MachineHealthCheck) {
-		check.Name = "infra"
-		check.Spec.Selector.MatchLabels = map[string]string{"role": "infra"}
-		check.Spec.UnhealthyConditions = []v1beta1.UnhealthyCondition{{Type: "DiskFailure", Status: corev1.ConditionTrue, Timeout: "0s"}}
-	})
-	s.createCheck(fromTemplate)
-	s.eventuallyDecided("selected", "StepRunning")
-	s.setReady("leased", corev1.ConditionUnknown)
-	s.eventuallyDecided("leased", "StepRunning")
-	s.patchMachine("leased", map[string]any{"labels": map[string]any{"role": "none"}})
-	s.eventuallyCounts(1, 0)
-	s.dropCheck(s.remediation("leased"), s.machine("leased"))
-
-	require.NoError(t, s.mhcs().Delete(t.Context(), "infra", metav1.DeleteOptions{}), "its end ends nothing, either")
-	s.setReady("neither", corev1.ConditionTrue)
-	for _, name := range []string{"selected", "leased"} {
-		s.setReady(name, corev1.ConditionTrue)
-		s.eventually("the remediation object of "+name+" is gone", func() bool { return s.remediation(name) == nil })
-	}
-	for name, want := range map[string]int{"selected": 1, "leased": 1, "neither": 0} {
-		deletions := s.audited(t, func(r localkube.Request) bool {
-			return r.User == deploy.User && r.Verb == "delete" && r.Resource == powerCycle.remediations.Resource && r.Namespace == s.name && r.Name == name && r.Code == http.StatusOK
-		})
-		require.Len(t, deletions, want, "the remediation object of %s", name)
-	}
-}
-
-// dropCheck removes the reference of a remediation object to its MachineHealthCheck, as garbage collection does
-// if that is deleted and created again.
-func (s *machineScenario) dropCheck(cr, machine *unstructured.Unstructured) {
-	s.t.Helper()
-	cr.SetOwnerReferences([]metav1.OwnerReference{referenceTo(machine)})
-	_, err := s.dynamic.Resource(powerCycle.remediations).Namespace(s.name).Update(s.t.Context(), cr, metav1.UpdateOptions{})
-	require.NoError(s.t, err)
-}
-
-func referenceTo(machine *unstructured.Unstructured) metav1.OwnerReference {
-	return metav1.OwnerReference{APIVersion: machine.GetAPIVersion(), Kind: machine.GetKind(), Name: machine.GetName(), UID: machine.GetUID()}
-}
-
-// createLeftRemediation creates a remediation object as the controller of the API itself does: it refers to
-// the Machine only.
-func (s *machineScenario) createLeftRemediation(machine *unstructured.Unstructured) {
-	s.t.Helper()
-	cr := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"offSeconds": int64(1)}}}
-	cr.SetGroupVersionKind(powerCycle.remediations.GroupVersion().WithKind(powerCycle.name))
-	cr.SetName(machine.GetName())
-	cr.SetAnnotations(map[string]string{s.api.group() + "/cloned-from-name": "reboot"})
-	cr.SetOwnerReferences([]metav1.OwnerReference{referenceTo(machine)})
-	_, err := s.dynamic.Resource(powerCycle.remediations).Namespace(s.name).Create(s.t.Context(), cr, metav1.CreateOptions{})
-	require.NoError(s.t, err)
 }

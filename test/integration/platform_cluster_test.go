@@ -5,24 +5,17 @@ package integration
 
 import (
 	"context"
-	"encoding/json"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/test/deploy"
-	"github.com/nhc-controller/nhc-controller/test/localkube"
 	"github.com/nhc-controller/nhc-controller/test/patience"
 )
 
@@ -206,115 +199,10 @@ func (s *onPlatform) annotateNode(name string, annotations map[string]any) {
 	s.patch(s.dynamic.Resource(corev1.SchemeGroupVersion.WithResource("nodes")), s.node(name), metadataPatch("annotations", annotations))
 }
 
-// configure makes a node one whose machine configuration is, or is to be, this.
-func (s *onPlatform) configure(name, current, desired string) {
-	s.t.Helper()
-	s.annotateNode(name, map[string]any{
-		"machineconfiguration.openshift.io/currentConfig": current,
-		"machineconfiguration.openshift.io/desiredConfig": desired,
-	})
-}
-
-// nodeLease returns the lease of a node, nil if there is none.
-func (s *onPlatform) nodeLease(name string) *coordinationv1.Lease {
-	s.t.Helper()
-	lease, err := s.kube.CoordinationV1().Leases("medik8s-leases").Get(s.t.Context(), "node-"+s.node(name), metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	require.NoError(s.t, err)
-	return lease
-}
-
-// ageLease makes the lease of a node one that was acquired, and renewed for the last
-// time, long ago. It returns that lease, which the controller may renew at once.
-func (s *onPlatform) ageLease(name string, acquired, renewed time.Duration) *coordinationv1.Lease {
-	s.t.Helper()
-	micro := func(ago time.Duration) string { return time.Now().Add(-ago).UTC().Format(metav1.RFC3339Micro) }
-	patch, err := json.Marshal(map[string]any{"spec": map[string]any{"acquireTime": micro(acquired), "renewTime": micro(renewed)}})
-	require.NoError(s.t, err)
-	lease, err := s.kube.CoordinationV1().Leases("medik8s-leases").Patch(s.t.Context(), "node-"+s.node(name), types.MergePatchType, patch, metav1.PatchOptions{})
-	require.NoError(s.t, err)
-	return lease
-}
-
-// eventuallyRenewed waits until the lease of a node is renewed.
-func (s *onPlatform) eventuallyRenewed(name string, old *coordinationv1.Lease) {
-	s.t.Helper()
-	s.eventually("the lease of node "+name+" is renewed", func() bool {
-		lease := s.nodeLease(name)
-		return lease != nil && lease.Spec.RenewTime.After(old.Spec.RenewTime.Time)
-	})
-}
-
-// writesToTheWorld returns the controller's writes of anything but the status of
-// NodeHealthChecks, events, and the lease of the leader.
-func (s *onPlatform) writesToTheWorld() []localkube.Request {
-	s.t.Helper()
-	return s.audited(s.t, func(r localkube.Request) bool {
-		return r.User == deploy.User && isWrite(r) && r.Resource != v1alpha1.Plural && r.Resource != "events" && !isLeaderLease(r)
-	})
-}
-
 // requireNeverCreated requires that no CR was ever asked for.
 func (s *onPlatform) requireNeverCreated(names ...string) {
 	s.t.Helper()
 	for _, name := range names {
 		require.Empty(s.t, s.crRequests("create", name), "node %s", name)
 	}
-}
-
-// templateInNamespace makes the template, and thus the CRs, those of another namespace.
-func templateInNamespace(namespace string) func(*v1alpha1.NodeHealthCheckSpec) {
-	return func(spec *v1alpha1.NodeHealthCheckSpec) { spec.RemediationTemplate.Namespace = namespace }
-}
-
-// templateIn creates the template in another namespace than that of the scenario.
-func (s *onPlatform) templateIn(namespace string, spec map[string]any) {
-	s.t.Helper()
-	template := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
-	template.SetGroupVersionKind(s.kind.templates.GroupVersion().WithKind(s.kind.templateName()))
-	template.SetName(s.name)
-	_, err := s.dynamic.Resource(s.kind.templates).Namespace(namespace).Create(s.t.Context(), template, metav1.CreateOptions{})
-	require.NoError(s.t, err)
-}
-
-// crIn waits for the CR of a node in another namespace than that of the scenario.
-func (s *onPlatform) crIn(namespace, name string) *unstructured.Unstructured {
-	s.t.Helper()
-	var cr *unstructured.Unstructured
-	s.eventually("a CR for node "+name+" in "+namespace, func() bool {
-		var err error
-		cr, err = s.dynamic.Resource(s.kind.remediations).Namespace(namespace).Get(s.t.Context(), s.node(name), metav1.GetOptions{})
-		if err != nil {
-			require.True(s.t, apierrors.IsNotFound(err), "%v", err)
-		}
-		return err == nil
-	})
-	return cr
-}
-
-// firstOwner is the NodeHealthCheck.
-func (s *onPlatform) firstOwner() metav1.OwnerReference {
-	s.t.Helper()
-	return metav1.OwnerReference{
-		APIVersion: "remediation.medik8s.io/v1alpha1", Kind: "NodeHealthCheck", Name: s.name, UID: s.get().UID, Controller: new(false),
-	}
-}
-
-// secondOwner is a Machine.
-func secondOwner(apiVersion string, machine *unstructured.Unstructured) metav1.OwnerReference {
-	return metav1.OwnerReference{APIVersion: apiVersion, Kind: "Machine", Name: machine.GetName(), UID: machine.GetUID(), Controller: new(false)}
-}
-
-// syncs returns how often the NodeHealthCheck was synced.
-func (s *onPlatform) syncs(controller *localkube.Process) int {
-	s.t.Helper()
-	n := 0
-	for _, line := range logged(s.t, controller, "Syncing") {
-		if line["nodeHealthCheck"] == s.name {
-			n++
-		}
-	}
-	return n
 }

@@ -4,39 +4,19 @@
 package integration
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nhc-controller/nhc-controller/test/localkube"
 )
 
-// TestOpenShift runs the controller as it is meant for OpenShift. What belongs to
-// the platform is there for all NodeHealthChecks of a cluster, so that the tests
-// take turns.
+// TestOpenShift runs the controller as it is meant for OpenShift.
 func TestOpenShift(t *testing.T) {
 	t.Parallel()
 	c := exclusiveCluster(t)
 	controller := c.startOnOpenShift(t)
-	for _, part := range []struct {
-		name string
-		test func(*testing.T, *cluster, *localkube.Process)
-	}{
-		{"kinds come and go", testKindsComeAndGo},
-		{"conflict", testConflict},
-		{"terminating nodes", testTerminatingNodes},
-		{"upgrade", testUpgrade},
-		{"upgrade of a node", testUpgradeOfNode},
-		{"upgrade and pause", testUpgradeAndPause},
-		{"namespace of Metal3", testMetal3Namespace},
-		{"machines", testOpenShiftMachines}, // Stops this controller.
-	} {
-		t.Run(part.name, func(t *testing.T) { part.test(t, c, controller) })
-	}
+	t.Run("kinds come and go", func(t *testing.T) { testKindsComeAndGo(t, c, controller) })
 }
 
 // startOnOpenShift starts the controller as it is meant for OpenShift.
@@ -89,17 +69,6 @@ func testKindsComeAndGo(t *testing.T, c *cluster, controller *localkube.Process)
 	requireRunning(t, controller)
 }
 
-// kubeNode returns a Node, nil if there is none.
-func (s *onPlatform) kubeNode(name string) *corev1.Node {
-	s.t.Helper()
-	node, err := s.kube.CoreV1().Nodes().Get(s.t.Context(), s.node(name), metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	require.NoError(s.t, err)
-	return node
-}
-
 // TestPlatformLater runs the controller as it is meant for any cluster, in one
 // where parts of the platforms appear later.
 func TestPlatformLater(t *testing.T) {
@@ -112,33 +81,10 @@ func TestPlatformLater(t *testing.T) {
 		name string
 		test func(*testing.T, *cluster)
 	}{
-		{"neither platform", testNeitherPlatform},
-		{"cluster api", testClusterAPIMachines},
-		{"forbidden machines", testForbiddenMachines},
-		{"forbidden cluster version", testForbiddenClusterVersion},
 		{"forbidden machine health checks", testForbiddenMachineHealthChecks}, // Grants them in the end.
 		{"permissions taken away", testPermissionsTakenAway},
 	} {
 		t.Run(part.name, func(t *testing.T) { part.test(t, c) })
 	}
 	requireRunning(t, controller)
-}
-
-// testNeitherPlatform: the controller looks for kinds that are not served, and a control
-// plane node needs no etcd (spec 1.3, 12.3).
-func testNeitherPlatform(t *testing.T, c *cluster) {
-	s := newOnPlatform(t, c)
-	s.createNodes("a", "cp")
-	s.labelNode("cp", map[string]any{"node-role.kubernetes.io/control-plane": ""})
-	s.annotateNode("a", map[string]any{"machine.openshift.io/machine": s.name + "/a", "cluster.x-k8s.io/machine": "a", "cluster.x-k8s.io/cluster-namespace": s.name})
-	s.createNHC()
-	s.fail("a")
-	require.Equal(t, []metav1.OwnerReference{s.firstOwner()}, s.eventuallyCR("a").GetOwnerReferences())
-	s.fail("cp")
-	s.eventuallyCR("cp")
-	s.requireEnabled()
-	s.catchUp()
-	asked := s.audited(t, func(r localkube.Request) bool { return strings.HasPrefix(r.URI, "/apis/machine.openshift.io/") })
-	require.NotEmpty(t, asked, "there was a first look; TestQuietCluster has no other one")
-	require.Empty(t, s.audited(t, func(r localkube.Request) bool { return r.Namespace == "openshift-etcd" }))
 }

@@ -6,7 +6,6 @@ package integration
 import (
 	"encoding/json"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -19,7 +18,6 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
-	"github.com/nhc-controller/nhc-controller/pkg/batch"
 	"github.com/nhc-controller/nhc-controller/test/deploy"
 	"github.com/nhc-controller/nhc-controller/test/localkube"
 )
@@ -54,12 +52,6 @@ func (s *scenario) labelNode(name string, labels map[string]any) {
 func (s *scenario) deleteNode(name string) {
 	s.t.Helper()
 	require.NoError(s.t, s.kube.CoreV1().Nodes().Delete(s.t.Context(), s.node(name), metav1.DeleteOptions{}))
-}
-
-// annotateCR sets annotations of the CR of a node, and removes those that are nil.
-func (s *scenario) annotateCR(name string, annotations map[string]any) {
-	s.t.Helper()
-	s.patch(s.crClient(), s.node(name), metadataPatch("annotations", annotations))
 }
 
 // report sets the conditions of the CR of a node, as a remediator would: each is
@@ -237,21 +229,6 @@ func (s *scenario) statusWrites(since time.Time) []localkube.Request {
 	})
 }
 
-// slowCreates returns how many requests to create the CR of a node took so long, on a busy machine, that a sync may have
-// reported them as under way first.
-func (s *scenario) slowCreates(name string) int {
-	s.t.Helper()
-	return len(slices.DeleteFunc(s.crRequests("create", name), func(r localkube.Request) bool { return r.Answered.Sub(r.Time) < batch.Patience/2 }))
-}
-
-// requireStatusWrites requires a number of status writes of the controller since an
-// instant.
-func (s *scenario) requireStatusWrites(since time.Time, n int, why ...any) {
-	s.t.Helper()
-	s.eventually(fmt.Sprintf("%d writes of the status", n), func() bool { return len(s.statusWrites(since)) >= n })
-	require.Len(s.t, s.statusWrites(since), n, why...)
-}
-
 // requireEvents requires a number of events with this reason about an object. Events come
 // a moment after the action.
 func (s *scenario) requireEvents(kind, name, reason string, n int, why ...any) {
@@ -294,3 +271,8 @@ func (s *scenario) eventuallyDeleting(name string) *unstructured.Unstructured {
 	})
 	return cr
 }
+
+const controlPlaneRole = "node-role.kubernetes.io/control-plane"
+
+// hold is the finalizer of a remediator that has not finished.
+const hold = "test.nhc-controller.io/hold"

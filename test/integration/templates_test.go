@@ -5,8 +5,6 @@ package integration
 
 import (
 	"fmt"
-	"slices"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -43,63 +41,6 @@ func (s *scenario) requireEnabled() {
 	require.Equal(s.t, "NodeHealthCheckEnabled", condition.Reason, "6.2")
 	require.Equal(s.t, "No issues found, NodeHealthCheck is enabled.", condition.Message, "6.2")
 	s.eventuallyEvent("Enabled", "No issues found, NodeHealthCheck is enabled.")
-}
-
-// TestTemplateProblems: condition, phase and event report a problem with a reference or a
-// template (spec 6.1, 6.3, 18.1, 19.1).
-func TestTemplateProblems(t *testing.T) {
-	t.Parallel()
-	for name, tc := range map[string]struct {
-		template map[string]any
-		change   func(*v1alpha1.NodeHealthCheckSpec)
-		reason   string
-		message  func(s *scenario) string
-	}{
-		"6.1-missing": {
-			reason: v1alpha1.ReasonTemplateNotFound, message: (*scenario).templateMissing,
-		},
-		"6.1-kind-not-served": {
-			change: func(spec *v1alpha1.NodeHealthCheckSpec) { spec.RemediationTemplate.Kind = "UnknownTemplate" },
-			reason: v1alpha1.ReasonTemplateNotFound,
-			message: func(*scenario) string {
-				return `Remediation template not found: no matches for kind "UnknownTemplate" in version "demo.nhc-controller.io/v1alpha1"`
-			},
-		},
-		"6.1-group-not-served": {
-			change: func(spec *v1alpha1.NodeHealthCheckSpec) { spec.RemediationTemplate.APIVersion = "unknown.example/v1" },
-			reason: v1alpha1.ReasonTemplateNotFound,
-			message: func(*scenario) string {
-				return `Remediation template not found: no matches for kind "PowerCycleRemediationTemplate" in version "unknown.example/v1"`
-			},
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := newEmptyScenario(t, sharedCluster(t), t.Name(), powerCycle)
-			s.createNodes("a", "b")
-			s.fail("a")
-			if tc.template != nil {
-				s.createTemplate(tc.template)
-			}
-			if tc.change == nil {
-				tc.change = func(*v1alpha1.NodeHealthCheckSpec) {}
-			}
-			s.createNHC(tc.change)
-			s.eventuallyDisabled(tc.reason)
-			s.requireDisabled(tc.reason, tc.message(s))
-			s.eventuallyListed(map[string]int{"a": 0})
-			s.eventuallyCounts(2, 1)
-			s.catchUpNodes()
-			require.Empty(t, s.crs(), "5.2")
-			require.Empty(t, s.events("Enabled"), "6.3")
-			// The template may come to the controller later than the NodeHealthCheck.
-			disabled := func() []string {
-				return slices.DeleteFunc(s.events("Disabled"), func(note string) bool { return !strings.Contains(note, tc.reason) })
-			}
-			s.eventually("an event", func() bool { return len(disabled()) > 0 })
-			require.Len(t, disabled(), 1, "6.3: on a flip")
-		})
-	}
 }
 
 func (s *scenario) templateMalformed() string {

@@ -106,8 +106,6 @@ type table struct {
 	compacted uint64
 	// changed is closed, and replaced, when the log grows or who reads it is to look again.
 	changed chan struct{}
-	// withdrawn is closed when the resource is no longer served.
-	withdrawn chan struct{}
 }
 
 // New returns a server that serves CustomResourceDefinitions and these resources.
@@ -135,7 +133,7 @@ func (s *Server) DisableWatchLists() {
 
 func (s *Server) serve(resource Resource) {
 	s.tables[resource.GroupVersionResource] = &table{
-		Resource: resource, objects: map[Key]*Change{}, compacted: s.version, changed: make(chan struct{}), withdrawn: make(chan struct{}),
+		Resource: resource, objects: map[Key]*Change{}, compacted: s.version, changed: make(chan struct{}),
 	}
 }
 
@@ -160,26 +158,6 @@ func (s *Server) Install(user string, resource Resource) {
 }
 
 func (r Resource) plural() string { return r.GroupVersionResource.Resource }
-
-// Uninstall deletes the objects of a resource, then its CustomResourceDefinition, and serves
-// it no longer. Finalizers do not count.
-func (s *Server) Uninstall(user string, gvr schema.GroupVersionResource) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	t := s.tables[gvr]
-	if t == nil {
-		return
-	}
-	for _, key := range t.keys() {
-		s.remove(t, key, user)
-	}
-	definitions := s.tables[CustomResourceDefinitions]
-	if key := (Key{Name: gvr.GroupResource().String()}); definitions.objects[key] != nil {
-		s.remove(definitions, key, user)
-	}
-	delete(s.tables, gvr)
-	close(t.withdrawn)
-}
 
 // Version returns the present resourceVersion.
 func (s *Server) Version() uint64 {

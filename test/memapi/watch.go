@@ -166,8 +166,6 @@ func (w *watcher) wait(due time.Time, changed <-chan struct{}) error {
 	case <-w.client.dead:
 		<-w.ctx.Done() // A client that is dead gets no answer.
 		return w.ctx.Err()
-	case <-w.table.withdrawn:
-		return io.EOF
 	case <-w.ended:
 		if !w.gone {
 			return io.EOF

@@ -68,7 +68,7 @@ var bugs = []bug{
 	},
 	{
 		name: "a storm ends when its status cannot be written", rule: "9.5", file: inController + "state.go",
-		old: "	if m.unwritten || staleness.Newer(", new: "	if staleness.Newer(", integration: "^TestStormWithoutStatus$",
+		old: "	if m.unwritten || staleness.Newer(", new: "	if staleness.Newer(", unit: "pkg/controller/nodehealthcheck", run: "TestStormBeyondStatus",
 	},
 	{
 		name: "the gate of a selector without nodes is open", rule: "18.5", file: inPlan + "policy.go",

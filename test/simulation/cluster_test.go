@@ -55,6 +55,8 @@ type cluster struct {
 	judge  *rules.Judge
 	// deadlines find late reactions.
 	deadlines *rules.Deadlines
+	// unjudged means that there is what the judge does not know.
+	unjudged bool
 	// window is that of requests that fail. Lagging are the watches that are late, if any are,
 	// by lagBy, and lag is their window.
 	window, lag *rules.FaultWindow

@@ -122,6 +122,9 @@ func (c *cluster) countWrite(r *memapi.Request) {
 
 // check stops the simulation if a rule is broken or something is late.
 func (c *cluster) check() {
+	if c.unjudged {
+		return
+	}
 	c.follow()
 	c.countExcused()
 	found := c.judge.Violations()

@@ -50,26 +50,6 @@ func heartbeatOf() (before, after *corev1.Node) {
 	return before, after
 }
 
-// BenchmarkNodeHandler is an event of a Node, with so many NodeHealthChecks: a
-// heartbeat, and a failure.
-func BenchmarkNodeHandler(b *testing.B) {
-	for _, n := range []int{1, 50, 200} {
-		before, after := heartbeatOf()
-		failed := after.DeepCopy()
-		failed.Status.Conditions[4].Status = corev1.ConditionFalse
-		failed.Status.Conditions[4].LastTransitionTime = metav1.NewTime(epoch.Add(time.Hour))
-		for name, next := range map[string]*corev1.Node{"heartbeat": after, "failure": failed} {
-			b.Run(fmt.Sprintf("%s/checks=%d", name, n), func(b *testing.B) {
-				c := checksOf(n, next)
-				b.ReportAllocs()
-				for b.Loop() {
-					c.nodeChanged(before, next)
-				}
-			})
-		}
-	}
-}
-
 // TestHeartbeatsCostNoAllocation: what does not matter is dropped without an allocation,
 // and wakes no NodeHealthCheck.
 func TestHeartbeatsCostNoAllocation(t *testing.T) {
@@ -77,15 +57,4 @@ func TestHeartbeatsCostNoAllocation(t *testing.T) {
 	c := checksOf(50, after)
 	require.Zero(t, testing.AllocsPerRun(100, func() { c.nodeChanged(before, after) }))
 	require.Zero(t, c.queue.Len())
-}
-
-// BenchmarkTrimNode is the transform of a Node that was read.
-func BenchmarkTrimNode(b *testing.B) {
-	before, _ := heartbeatOf()
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := TrimNode(before); err != nil {
-			b.Fatal(err)
-		}
-	}
 }

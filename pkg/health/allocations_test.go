@@ -54,32 +54,6 @@ func benchNodes(n, notReady int) []*corev1.Node {
 	return nodes
 }
 
-func BenchmarkSummary(b *testing.B) {
-	for _, percent := range []int{0, 40} {
-		for _, n := range []int{100, 1000, 10_000} {
-			b.Run(fmt.Sprintf("unhealthy=%d%%/nodes=%d", percent, n), func(b *testing.B) {
-				nodes := benchNodes(n, n*percent/100)
-				b.ReportAllocs()
-				for b.Loop() {
-					summarize(nodes)
-				}
-				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/node")
-			})
-		}
-	}
-}
-
-func BenchmarkEvaluateGate(b *testing.B) {
-	for name, value := range map[string]intstr.IntOrString{"number": intstr.FromInt32(5100), "percentage": intstr.FromString("51%")} {
-		b.Run(name, func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				EvaluateGate(&value, nil, 10_000, 9_000)
-			}
-		})
-	}
-}
-
 // TestHealthyNodesCostNoAllocation: Judge, Summary and EvaluateGate allocate nothing for healthy
 // nodes.
 func TestHealthyNodesCostNoAllocation(t *testing.T) {

@@ -1,0 +1,451 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulation
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/test/memapi"
+	"github.com/nhc-controller/nhc-controller/test/rules"
+)
+
+// TestScenarios has short courses of events, each for one rule. The judge checks the other rules meanwhile. Besides the
+// nodes of the control plane there are six workers.
+func TestScenarios(t *testing.T) {
+	t.Parallel()
+	for name, scenario := range map[string]func(t *testing.T, c *cluster){
+		"P4 what others write into status goes":             statusOfOthers,
+		"P6 one control plane node of all":                  twoChecksOneSlot,
+		"P7 order alone ranks":                              orderRanks,
+		"5.1 the order within a sync":                       orderOfSync,
+		"5.8 the episode of a dry run":                      dryRunEpisode,
+		"6.6 a permission is missing for a while":           permissionMissing,
+		"8.4 one evaluation for a batch":                    gateDuringBatch,
+		"9.7 after a storm":                                 afterStorm,
+		"10.3 10.4 a pause ends":                            pauseEnds,
+		"11.5 two select one node":                          twoSelectOneNode,
+		"11.6 a remediation object vanishes":                objectVanishes,
+		"12.1 each label of the control plane":              controlPlaneLabels,
+		"14.3 the lease of another holder":                  leaseOfAnother,
+		"14.8 the lease is lost":                            leaseLost,
+		"15.2 other values of the label":                    otherLabelValues,
+		"16.3 the last remediation object is gone":          lastObjectGone,
+		"21.1 what starts no sync":                          noSync,
+		"23b.3 those without a remediation displace no one": historyLimit,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			withNHC(t, func(t *testing.T, c *cluster) {
+				for _, worker := range []string{"worker-0", "worker-1", "worker-2", "worker-3", "worker-4", "worker-5"} {
+					c.createNode(worker, corev1.ConditionTrue)
+				}
+				c.sleep(inTime)
+				scenario(t, c)
+			})
+		})
+	}
+}
+
+// unready has nodes fail: a second later they are unhealthy.
+func (c *cluster) unready(names ...string) {
+	for _, name := range names {
+		c.setReady(name, corev1.ConditionUnknown)
+	}
+}
+
+// entry returns what the status of a NodeHealthCheck says of a node, nothing if it does not list it.
+func (c *cluster) entry(nhc, node string) (entry v1alpha1.UnhealthyNode) {
+	for _, listed := range c.nhc(nhc).Status.UnhealthyNodes {
+		if listed.Name == node {
+			return listed
+		}
+	}
+	return entry
+}
+
+func (c *cluster) decided(node string) v1alpha1.DecisionReason {
+	if decision := c.entry("blue", node).Decision; decision != nil {
+		return decision.Reason
+	}
+	return ""
+}
+
+// notes returns those of the events with a reason that are about a kind of objects.
+func (c *cluster) notes(kind, reason string) (notes []string) {
+	for _, event := range c.server.List(events) {
+		about, _, _ := unstructured.NestedString(event.Object, "regarding", "kind")
+		if given, _, _ := unstructured.NestedString(event.Object, "reason"); given == reason && about == kind {
+			note, _, _ := unstructured.NestedString(event.Object, "note")
+			notes = append(notes, note)
+		}
+	}
+	return notes
+}
+
+func (c *cluster) deleteCR() {
+	cr := c.crs()[0]
+	c.server.Delete("somebody", c.of(cr).crs(), keyOf(cr))
+}
+
+func statusOfOthers(t *testing.T, c *cluster) {
+	c.unready("worker-0")
+	c.sleep(2 * inTime)
+	c.server.Modify("somebody", nhcs, memapi.Key{Name: "blue"}, func(object *unstructured.Unstructured) {
+		nhc := as[v1alpha1.NodeHealthCheck](object)
+		ghost := nhc.Status.UnhealthyNodes[0]
+		ghost.Name = "a-ghost"
+		nhc.Status.UnhealthyNodes, nhc.Status.RemediatingNodes = append([]v1alpha1.UnhealthyNode{ghost}, nhc.Status.UnhealthyNodes...), new(int32(7))
+		object.Object["status"] = from(nhc).Object["status"]
+	})
+	c.heal("worker-0")
+	c.sleep(2 * inTime)
+	status := c.nhc("blue").Status
+	require.Empty(t, status.UnhealthyNodes)
+	require.Zero(t, *status.RemediatingNodes)
+	c.checkMetrics()
+}
+
+func twoChecksOneSlot(t *testing.T, c *cluster) {
+	references := c.references()
+	c.addNHC("amber")
+	c.changeSpec("amber", func(spec *v1alpha1.NodeHealthCheckSpec) {
+		spec.RemediationTemplate, spec.Selector = &references[len(references)-1], selectorOf("b")
+	})
+	c.changeSpec("blue", func(spec *v1alpha1.NodeHealthCheckSpec) { spec.Selector = selectorOf("a") })
+	c.changeNode("master-1", func(node *unstructured.Unstructured) { setEntry(node, "labels", "pool", "b") })
+	c.sleep(inTime)
+	c.unready("master-0", "master-1")
+	c.sleep(2 * time.Minute)
+	first := c.remediated()
+	require.Len(t, first, 1)
+	c.heal(first[0])
+	c.sleep(2 * inTime)
+	require.Len(t, c.remediated(), 1)
+	require.NotEqual(t, first, c.remediated())
+}
+
+func orderRanks(t *testing.T, c *cluster) {
+	references := c.references()
+	last := references[len(references)-1]
+	c.changeSpec("blue", func(spec *v1alpha1.NodeHealthCheckSpec) {
+		spec.RemediationTemplate, spec.EscalatingRemediations = nil, []v1alpha1.EscalatingRemediation{
+			{RemediationTemplate: last, Order: 3, Timeout: metav1.Duration{Duration: time.Minute}},
+			{RemediationTemplate: references[0], Order: -3, Timeout: metav1.Duration{Duration: time.Minute}},
+		}
+		spec.UnhealthyConditions = append([]v1alpha1.UnhealthyCondition{{Type: diskPressure, Status: corev1.ConditionTrue, Duration: metav1.Duration{Duration: time.Hour}}}, spec.UnhealthyConditions...)
+	})
+	c.changeNode("worker-0", func(node *unstructured.Unstructured) { setCondition(node, diskPressure, "True") })
+	c.unready("worker-0")
+	c.sleep(2 * inTime)
+	require.Len(t, c.crs(), 1, "a condition that is not due hides none that is")
+	require.Equal(t, references[0].Kind, c.crs()[0].Kind+v1alpha1.TemplateKindSuffix)
+	c.sleep(time.Minute + inTime)
+	require.Len(t, c.crs(), 2)
+	require.Equal(t, last.Kind, c.entry("blue", "worker-0").Remediations[1].Resource.Kind+v1alpha1.TemplateKindSuffix)
+}
+
+func orderOfSync(t *testing.T, c *cluster) {
+	c.unready("worker-5")
+	c.sleep(2 * inTime)
+	c.loseLeader()
+	c.unready("worker-2", "worker-1")
+	c.heal("worker-5")
+	time.Sleep(inTime)
+	before := len(c.server.Requests(0))
+	c.elect()
+	c.sleep(inTime)
+	var order []string
+	for _, request := range c.server.Requests(before) {
+		if request.Resource == c.kinds[0].crs() && writes(&request) || request.Subresource == "status" {
+			order = append(order, request.Verb)
+		}
+	}
+	require.GreaterOrEqual(t, len(order), 4)
+	require.Equal(t, []string{"delete", "create", "create", "update"}, order[:4], "what ends, what begins, the status")
+}
+
+func dryRunEpisode(t *testing.T, c *cluster) {
+	c.changeSpec("blue", func(spec *v1alpha1.NodeHealthCheckSpec) { spec.Mode = v1alpha1.ModeDryRun })
+	due := time.Now().Add(time.Second)
+	c.unready("worker-0", "worker-1")
+	c.sleep(time.Minute)
+	for _, episode := range c.nhc("blue").Status.RemediationHistory {
+		require.WithinDuration(t, due, episode.Started.Time, inTime)
+	}
+	c.heal("worker-0")
+	c.sleep(inTime)
+	c.changeSpec("blue", func(spec *v1alpha1.NodeHealthCheckSpec) { spec.Mode = v1alpha1.ModeEnforce })
+	c.sleep(inTime)
+	episodes := map[string]v1alpha1.Episode{}
+	for _, episode := range c.nhc("blue").Status.RemediationHistory {
+		episodes[episode.Node] = episode
+	}
+	require.Equal(t, v1alpha1.OutcomeDryRun, episodes["worker-0"].Outcome)
+	require.Equal(t, []string{"worker-1"}, c.remediated())
+	require.WithinDuration(t, time.Now(), episodes["worker-1"].Started.Time, inTime, "that of the remediation")
+}
+
+func permissionMissing(t *testing.T, c *cluster) {
+	crs := c.kinds[0].crs().GroupResource()
+	c.unjudged = true // The judge does not know of it.
+	c.leader().client.Forbid("create", crs, true)
+	c.unready("worker-0")
+	c.sleep(2 * time.Minute)
+	disabled := meta.FindStatusCondition(c.nhc("blue").Status.Conditions, v1alpha1.ConditionDisabled)
+	require.Equal(t, v1alpha1.ReasonTemplateForbidden, disabled.Reason)
+	require.Contains(t, disabled.Message, `cannot create resource "`+crs.Resource+`"`)
+	c.leader().client.Forbid("create", crs, false)
+	c.sleep(time.Minute)
+	require.Equal(t, []string{"worker-0"}, c.remediated())
+	require.True(t, meta.IsStatusConditionFalse(c.nhc("blue").Status.Conditions, v1alpha1.ConditionDisabled))
+}
+
+func gateDuringBatch(t *testing.T, c *cluster) {
+	c.changeSpec("blue", func(spec *v1alpha1.NodeHealthCheckSpec) { spec.MinHealthy = new(intstr.FromInt32(5)) })
+	c.disturb("creations take a while", time.Minute)
+	late := 5 * time.Second
+	slow := c.judge.BeginFault(time.Now(), "creations take a while", rules.Tolerance{Cache: late, LiveRead: late, Sync: late})
+	c.slowRequests("create "+c.kinds[0].crs().Resource, 2*time.Second)
+	c.unready("worker-0", "worker-1", "worker-2")
+	c.sleep(1500 * time.Millisecond)
+	c.unready("worker-3", "worker-4")
+	c.sleep(time.Minute)
+	c.judge.EndFault(time.Now(), slow)
+	require.Equal(t, []string{"worker-0", "worker-1", "worker-2"}, c.remediated(), "all of the batch, and no others")
+	require.Equal(t, v1alpha1.DecidedGateClosed, c.decided("worker-3"))
+}
+
+func afterStorm(t *testing.T, c *cluster) {
+	c.changeSpec("blue", func(spec *v1alpha1.NodeHealthCheckSpec) {
+		spec.MinHealthy, spec.StormRecoveryThreshold = new(intstr.FromInt32(5)), new(int32(2))
+	})
+	c.unready("worker-0", "worker-1", "worker-2")
+	c.sleep(2 * inTime)
+	c.unready("worker-3", "worker-4")
+	c.sleep(2 * inTime)
+	require.True(t, meta.IsStatusConditionTrue(c.nhc("blue").Status.Conditions, v1alpha1.ConditionStormActive))
+	c.heal("worker-0")
+	c.heal("worker-1")
+	c.sleep(2 * inTime)
+	require.Equal(t, []string{"worker-2"}, c.remediated(), "9.6: an open gate is not enough")
+	c.heal("worker-2")
+	c.sleep(inTime)
+	require.Equal(t, []string{"worker-3", "worker-4"}, c.remediated())
+	require.True(t, meta.IsStatusConditionFalse(c.nhc("blue").Status.Conditions, v1alpha1.ConditionStormActive))
+}
+
+func pauseEnds(t *testing.T, c *cluster) {
+	pause := func(requests ...string) {
+		c.changeSpec("blue", func(spec *v1alpha1.NodeHealthCheckSpec) { spec.PauseRequests = requests })
+	}
+	pause("drain the rack")
+	c.unready("worker-0")
+	c.sleep(time.Minute)
+	pause("exam")
+	c.sleep(time.Minute)
+	require.Empty(t, c.remediated())
+	require.Equal(t, []string{"[remediation] Postponing potential remediations because of pause requests"}, c.notes(v1alpha1.Kind, "RemediationSkipped"))
+	pause()
+	c.sleep(inTime)
+	require.Equal(t, []string{"worker-0"}, c.remediated())
+}
+
+func twoSelectOneNode(t *testing.T, c *cluster) {
+	references := c.references()
+	c.addNHC("amber")
+	c.changeSpec("amber", func(spec *v1alpha1.NodeHealthCheckSpec) { spec.RemediationTemplate = &references[len(references)-1] })
+	c.sleep(inTime)
+	c.unready("worker-0")
+	c.sleep(2 * inTime)
+	require.Len(t, c.crs(), 1)
+	winner, loser := c.crs()[0].Owners[0], "amber"
+	if winner == loser {
+		loser = "blue"
+	}
+	require.Len(t, c.entry(winner, "worker-0").Remediations, 1)
+	require.Empty(t, c.entry(loser, "worker-0").Remediations)
+	require.Equal(t, v1alpha1.DecidedLeaseTaken, c.entry(loser, "worker-0").Decision.Reason)
+	c.changeSpec(winner, func(spec *v1alpha1.NodeHealthCheckSpec) { spec.PauseRequests = []string{"to let the other one try"} })
+	c.sleep(inTime)
+	c.deleteCR()
+	c.sleep(2 * inTime)
+	require.Len(t, c.entry(loser, "worker-0").Remediations, 1)
+}
+
+func objectVanishes(t *testing.T, c *cluster) {
+	c.unready("worker-0")
+	c.sleep(time.Minute)
+	old := c.crs()[0]
+	c.deleteCR()
+	c.sleep(inTime)
+	require.Len(t, c.crs(), 1)
+	entry := c.entry("blue", "worker-0")
+	require.Len(t, entry.Remediations, 1)
+	require.Equal(t, c.crs()[0].UID, entry.Remediations[0].Resource.UID)
+	require.NotEqual(t, old.UID, entry.Remediations[0].Resource.UID)
+	require.WithinDuration(t, time.Now(), entry.Remediations[0].Started.Time, inTime)
+}
+
+func controlPlaneLabels(t *testing.T, c *cluster) {
+	c.unready("master-0")
+	c.sleep(2 * inTime)
+	for worker, label := range map[string]string{"worker-0": "control-plane", "worker-1": "controlplane", "worker-2": "master", "worker-3": "etcd"} {
+		c.changeNode(worker, func(node *unstructured.Unstructured) {
+			setEntry(node, "labels", "node-role.kubernetes.io/"+label, "any")
+			setCondition(node, string(corev1.NodeReady), "Unknown")
+		})
+	}
+	c.unready("worker-4")
+	c.sleep(2 * inTime)
+	require.Equal(t, []string{"master-0", "worker-4"}, c.remediated())
+	for _, worker := range []string{"worker-0", "worker-1", "worker-2", "worker-3"} {
+		require.Equal(t, v1alpha1.DecidedControlPlaneBusy, c.decided(worker))
+	}
+}
+
+func leaseOfAnother(t *testing.T, c *cluster) {
+	now := metav1.NewMicroTime(time.Now())
+	_, err := c.server.Create(maintainer, leases, from(&coordinationv1.Lease{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "coordination.k8s.io/v1", Kind: "Lease"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: leaseNamespace, Name: leaseKey("worker-0").Name},
+		Spec:       coordinationv1.LeaseSpec{HolderIdentity: new(maintainer), AcquireTime: &now, RenewTime: &now, LeaseDurationSeconds: new(int32(300))},
+	}))
+	require.NoError(t, err)
+	c.unready("worker-0", "worker-1")
+	c.sleep(4 * time.Minute)
+	require.Equal(t, []string{"worker-1"}, c.remediated())
+	require.Equal(t, v1alpha1.DecidedLeaseTaken, c.decided("worker-0"))
+	require.Equal(t, []string{"[remediation] Skipped remediation of node: worker-0, because node lease is already taken"}, c.notes("Node", "RemediationSkipped"))
+	c.sleep(2 * time.Minute)
+	require.Equal(t, []string{"worker-0", "worker-1"}, c.remediated(), "it has run out")
+}
+
+func leaseLost(t *testing.T, c *cluster) {
+	c.unready("worker-0")
+	c.sleep(time.Minute)
+	uid := c.crs()[0].UID
+	c.server.Delete("somebody", leases, leaseKey("worker-0"))
+	c.sleep(5 * time.Minute)
+	require.Nil(t, c.lease("worker-0"))
+	require.Equal(t, uid, c.crs()[0].UID, "it goes on without")
+	c.deleteCR()
+	c.sleep(inTime)
+	require.Len(t, c.crs(), 1)
+	require.NotNil(t, c.lease("worker-0"), "the next one needs it")
+}
+
+func otherLabelValues(t *testing.T, c *cluster) {
+	for node, value := range map[string]string{"worker-0": "", "worker-1": "false", "worker-2": "true"} {
+		c.changeNode(node, func(object *unstructured.Unstructured) { setEntry(object, "labels", v1alpha1.LabelExclude, value) })
+		c.unready(node)
+	}
+	c.sleep(2 * inTime)
+	require.Equal(t, []string{"worker-0", "worker-1"}, c.remediated())
+	invalid := c.notes("Node", "InvalidNodeLabel")
+	require.Len(t, invalid, 1)
+	require.Contains(t, invalid[0], "Node worker-0 has exclude-from-remediation label with empty value")
+}
+
+func lastObjectGone(t *testing.T, c *cluster) {
+	c.unready("worker-0")
+	c.sleep(2 * inTime)
+	cr := c.crs()[0]
+	c.holds(cr)
+	c.heal("worker-0")
+	c.sleep(time.Minute)
+	require.Equal(t, v1alpha1.PhaseRemediating, c.nhc("blue").Status.Phase, "16.2: its finalizer is held")
+	require.EqualValues(t, 7, *c.nhc("blue").Status.HealthyNodes)
+	before := c.syncs(nodeSyncs, "blue")
+	c.sleep(time.Hour)
+	require.LessOrEqual(t, c.syncs(nodeSyncs, "blue")-before, 120, "it renews the lease, and polls nothing")
+	c.letGo(cr)
+	c.sleep(inTime)
+	status := c.nhc("blue").Status
+	require.Empty(t, status.UnhealthyNodes)
+	require.EqualValues(t, 8, *status.HealthyNodes)
+	require.Equal(t, v1alpha1.PhaseEnabled, status.Phase)
+	require.Nil(t, c.lease("worker-0"))
+}
+
+// The metrics that count syncs.
+const nodeSyncs, machineSyncs = "nhc_sync_duration_seconds", "nhc_mhc_sync_duration_seconds"
+
+// syncs returns how often the leader has synced a health check, by this metric.
+func (c *cluster) syncs(metric, check string) int {
+	families, err := c.leader().registry.Gather()
+	require.NoError(c.t, err)
+	total := uint64(0)
+	for _, family := range families {
+		if family.GetName() != metric {
+			continue
+		}
+		for _, sample := range family.GetMetric() {
+			for _, label := range sample.GetLabel() {
+				if label.GetValue() == check {
+					total += sample.GetHistogram().GetSampleCount()
+				}
+			}
+		}
+	}
+	return int(total)
+}
+
+func noSync(t *testing.T, c *cluster) {
+	c.sleep(time.Hour)
+	before, requests := c.syncs(nodeSyncs, "blue"), len(c.server.Requests(0))
+	require.Positive(t, before)
+	c.changeNode("worker-0", func(node *unstructured.Unstructured) {
+		setEntry(node, "labels", "example.com/noise", "1")
+		setEntry(node, "annotations", "example.com/noise", "1")
+		conditions, _, _ := unstructured.NestedSlice(node.Object, "status", "conditions")
+		for _, condition := range conditions {
+			condition.(map[string]any)["lastHeartbeatTime"] = time.Now().UTC().Format(time.RFC3339)
+		}
+		_ = unstructured.SetNestedSlice(node.Object, conditions, "status", "conditions")
+	})
+	c.sleep(time.Hour)
+	require.Equal(t, before, c.syncs(nodeSyncs, "blue"))
+	require.Empty(t, c.server.Requests(requests), "P3")
+	c.changeNode("worker-0", func(node *unstructured.Unstructured) { setEntry(node, "labels", "pool", "none") })
+	c.sleep(inTime)
+	require.Greater(t, c.syncs(nodeSyncs, "blue"), before)
+	require.EqualValues(t, 7, *c.nhc("blue").Status.ObservedNodes)
+}
+
+func historyLimit(t *testing.T, c *cluster) {
+	c.changeSpec("blue", func(spec *v1alpha1.NodeHealthCheckSpec) { spec.RemediationHistoryLimit = new(int32(2)) })
+	episode := func(node string, pauses ...string) {
+		c.changeSpec("blue", func(spec *v1alpha1.NodeHealthCheckSpec) { spec.PauseRequests = pauses })
+		c.sleep(inTime)
+		c.unready(node)
+		c.sleep(2 * inTime)
+		c.heal(node)
+		c.sleep(inTime)
+	}
+	listed := func() (nodes []string) {
+		for _, episode := range c.nhc("blue").Status.RemediationHistory {
+			nodes = append(nodes, episode.Node)
+		}
+		return nodes
+	}
+	episode("worker-0")
+	episode("worker-1", "exam")
+	require.ElementsMatch(t, []string{"worker-0", "worker-1"}, listed(), "there is room")
+	episode("worker-2")
+	require.ElementsMatch(t, []string{"worker-0", "worker-2"}, listed())
+	episode("worker-3", "exam")
+	require.ElementsMatch(t, []string{"worker-0", "worker-2"}, listed())
+	episode("worker-4")
+	require.ElementsMatch(t, []string{"worker-2", "worker-4"}, listed())
+}
