@@ -44,13 +44,13 @@ func (d *Dashboard) node(r *request, p *page) *problem {
 	for i := range explanation.Checks {
 		check := &explanation.Checks[i]
 		shown := explanation.PartOf(check)
-		c := checkOfNode{Title: cell{Text: shown.Title, Link: checkLink(check.Name)}, Tables: nested(newTables(longList, shown.Tables...))}
+		c := checkOfNode{Title: cell{Text: shown.Title, Link: checkLink(check.Name)}, Tables: nested(newTables(shown.Tables...))}
 		for _, one := range shown.Fields {
 			c.Fields = append(c.Fields, field{one.Name, styled(one.Value)})
 		}
 		body.Checks = append(body.Checks, c)
 	}
-	body.Tables = newTables(longList, view.Conditions(explanation), view.Events(explanation), view.Others(explanation))
+	body.Tables = newTables(view.Conditions(explanation), view.Events(explanation), view.Others(explanation))
 	p.Body = body
 	return nil
 }

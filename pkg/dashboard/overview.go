@@ -50,7 +50,7 @@ func (d *Dashboard) overview(r *request, p *page) *problem {
 
 // others are MachineHealthChecks and RemediationBudgets.
 func others(overview *view.Overview) []table {
-	return newTables(longList, view.MachineChecks(overview), view.Budgets(overview, true))
+	return newTables(view.MachineChecks(overview), view.Budgets(overview, true))
 }
 
 // checkBody is what the page of one name shows: of a NodeHealthCheck, a MachineHealthCheck or a budget.
@@ -78,7 +78,7 @@ func (d *Dashboard) check(r *request, p *page) *problem {
 		return noCheck(name, overview)
 	}
 	p.Title = name
-	body := &checkBody{Others: others(overview), Details: nested(newTables(longList, view.Groups(overview)))}
+	body := &checkBody{Others: others(overview), Details: nested(newTables(view.Groups(overview)))}
 	if len(overview.NodeHealthChecks)+len(overview.MachineHealthChecks) > 0 {
 		body.Counts, body.Lists = short(overview, name)
 		body.History = &cell{Text: "History of " + name, Link: historyLink("", name)}
@@ -106,7 +106,7 @@ func (b *checkBody) describe(c *view.Configuration) {
 	for i, step := range c.Steps {
 		steps.Add(view.Text(strconv.Itoa(i+1)), view.Text(step.Kind+" "+step.Template), view.Text(cmp.Or(step.Timeout, view.Unknown)))
 	}
-	b.Details = append(nested(newTables(longList, rules, steps)), b.Details...)
+	b.Details = append(nested(newTables(rules, steps)), b.Details...)
 }
 
 // noCheck says that there is nothing of a name.

@@ -60,11 +60,11 @@ func newTable(shown view.Table) table {
 	return t
 }
 
-// newTables returns tables with at most so many rows.
-func newTables(limit int, shown ...view.Table) (tables []table) {
+// newTables returns tables with at most longList rows.
+func newTables(shown ...view.Table) (tables []table) {
 	for _, one := range shown {
 		t := newTable(one)
-		t.Rows, t.Hidden = first(t.Rows, limit)
+		t.Rows, t.Hidden = first(t.Rows, longList)
 		tables = append(tables, t)
 	}
 	return tables

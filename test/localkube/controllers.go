@@ -26,7 +26,7 @@ func (c *ControlPlane) startControllers(ctx context.Context) error {
 		return err
 	}
 	if c.opts.Kubelets {
-		c.stopKubelets = c.startKubelets(client)
+		c.stopKubelets = c.startKubelets(ctx, client)
 	}
 	return c.waitFor(ctx, c.controllerManager, "its first ServiceAccount", func(ctx context.Context) error {
 		_, err := client.CoreV1().ServiceAccounts(metav1.NamespaceDefault).Get(ctx, "default", metav1.GetOptions{})

@@ -42,8 +42,8 @@ var healthyConditions = []corev1.NodeCondition{
 }
 
 // startKubelets plays the kubelets of all nodes with HeartbeatLabel, in this process, until stop is called.
-func (c *ControlPlane) startKubelets(client kubernetes.Interface) (stop func()) {
-	ctx, cancel := context.WithCancel(context.Background())
+func (c *ControlPlane) startKubelets(ctx context.Context, client kubernetes.Interface) (stop func()) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup
 	running.Go(func() {
 		wait.UntilWithContext(ctx, func(ctx context.Context) { beat(ctx, client) }, renewPeriod)

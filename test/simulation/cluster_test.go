@@ -53,6 +53,7 @@ type cluster struct {
 	random *rand.Rand
 	seed   uint64
 	judge  *rules.Judge
+	synced *syncLog // Of scenarios.
 	// deadlines find late reactions.
 	deadlines *rules.Deadlines
 	// unjudged means that there is what the judge does not know.

@@ -45,7 +45,9 @@ func withMachinesOf(t *testing.T, apis []*apiOfMachines, test func(t *testing.T,
 func withMachinesOfOne(t *testing.T, api *apiOfMachines, test func(t *testing.T, m *machineAPI)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		c := emptyCluster(loggingContext(t), t, 1, api)
+		ctx, log := countingContext(t)
+		c := emptyCluster(ctx, t, 1, api)
+		c.synced = log
 		defer c.shutDown()
 		defer c.reportBroken()
 		c.machines.reliable, c.machines.idle = true, true

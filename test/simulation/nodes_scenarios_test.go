@@ -23,7 +23,9 @@ import (
 func withNHC(t *testing.T, test func(t *testing.T, c *cluster)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		c := emptyCluster(loggingContext(t), t, 2, nil)
+		ctx, log := countingContext(t)
+		c := emptyCluster(ctx, t, 2, nil)
+		c.synced = log
 		defer c.shutDown()
 		defer c.reportBroken()
 		c.addNHC("blue")

@@ -106,7 +106,7 @@ func terminatingNodes(t *testing.T, c *cluster) {
 	c.unready("worker-0")
 	c.sleep(10 * time.Minute)
 	require.Empty(t, c.remediated())
-	require.EqualValues(t, 3, *c.nhc("blue").Status.HealthyNodes)
+	require.EqualValues(t, 4, *c.nhc("blue").Status.HealthyNodes)
 	c.server.Delete("platform", mhcs, memapi.Key{Namespace: "machines", Name: "one"})
 	c.sleep(5 * time.Second)
 	require.Equal(t, []string{"worker-0"}, c.remediated())
@@ -218,7 +218,7 @@ func machinesOfOtherClusters(t *testing.T, m *machineAPI) {
 func quietMachines(t *testing.T, m *machineAPI) {
 	machine := m.addMachine(m.newSet("workers", "worker"), "a", "worker-0")
 	m.sleep(time.Hour)
-	before, syncs := len(m.server.Requests(0)), m.syncs(machineSyncs, "east")
+	before, syncs := len(m.server.Requests(0)), m.syncs("east")
 	require.Positive(t, syncs)
 	m.setStatus(machine, func(status map[string]any) {
 		status["addresses"] = []any{map[string]any{"type": "InternalIP", "address": "192.0.2.1"}}
@@ -227,7 +227,7 @@ func quietMachines(t *testing.T, m *machineAPI) {
 	m.changeNode("worker-0", func(node *unstructured.Unstructured) { setEntry(node, "labels", "example.com/noise", "1") })
 	m.sleep(time.Hour)
 	require.Empty(t, m.server.Requests(before))
-	require.Equal(t, syncs, m.syncs(machineSyncs, "east"), "M19.1")
+	require.Equal(t, syncs, m.syncs("east"), "M19.1")
 }
 
 func machinePauseEnds(t *testing.T, m *machineAPI) {

@@ -4,6 +4,10 @@
 package simulation
 
 import (
+	"context"
+	"io"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -14,6 +18,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/klog/v2"
+	"k8s.io/klog/v2/textlogger"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/test/memapi"
@@ -117,6 +123,12 @@ func statusOfOthers(t *testing.T, c *cluster) {
 }
 
 func twoChecksOneSlot(t *testing.T, c *cluster) {
+	for _, name := range []string{"master-3", "master-4"} { // Enough for a quorum without two.
+		c.createNode(name, corev1.ConditionTrue)
+		c.changeNode(name, func(node *unstructured.Unstructured) {
+			node.SetLabels(map[string]string{"pool": "a", "node-role.kubernetes.io/control-plane": ""})
+		})
+	}
 	references := c.references()
 	c.addNHC("amber")
 	c.changeSpec("amber", func(spec *v1alpha1.NodeHealthCheckSpec) {
@@ -365,45 +377,60 @@ func lastObjectGone(t *testing.T, c *cluster) {
 	c.heal("worker-0")
 	c.sleep(time.Minute)
 	require.Equal(t, v1alpha1.PhaseRemediating, c.nhc("blue").Status.Phase, "16.2: its finalizer is held")
-	require.EqualValues(t, 7, *c.nhc("blue").Status.HealthyNodes)
-	before := c.syncs(nodeSyncs, "blue")
+	require.EqualValues(t, 8, *c.nhc("blue").Status.HealthyNodes)
+	before := c.syncs("blue")
 	c.sleep(time.Hour)
-	require.LessOrEqual(t, c.syncs(nodeSyncs, "blue")-before, 120, "it renews the lease, and polls nothing")
+	require.LessOrEqual(t, c.syncs("blue")-before, 120, "it renews the lease, and polls nothing")
 	c.letGo(cr)
 	c.sleep(inTime)
 	status := c.nhc("blue").Status
 	require.Empty(t, status.UnhealthyNodes)
-	require.EqualValues(t, 8, *status.HealthyNodes)
+	require.EqualValues(t, 9, *status.HealthyNodes)
 	require.Equal(t, v1alpha1.PhaseEnabled, status.Phase)
 	require.Nil(t, c.lease("worker-0"))
 }
 
-// The metrics that count syncs.
-const nodeSyncs, machineSyncs = "nhc_sync_duration_seconds", "nhc_mhc_sync_duration_seconds"
+// syncLog counts the syncs that a controller logs, by their text.
+type syncLog struct {
+	mutex sync.Mutex
+	lines []string
+}
 
-// syncs returns how often the leader has synced a health check, by this metric.
-func (c *cluster) syncs(metric, check string) int {
-	families, err := c.leader().registry.Gather()
-	require.NoError(c.t, err)
-	total := uint64(0)
-	for _, family := range families {
-		if family.GetName() != metric {
-			continue
-		}
-		for _, sample := range family.GetMetric() {
-			for _, label := range sample.GetLabel() {
-				if label.GetValue() == check {
-					total += sample.GetHistogram().GetSampleCount()
-				}
-			}
+func (l *syncLog) Write(line []byte) (int, error) {
+	if text := string(line); strings.Contains(text, `"Syncing"`) {
+		l.mutex.Lock()
+		defer l.mutex.Unlock()
+		l.lines = append(l.lines, text)
+	}
+	return len(line), nil
+}
+
+// countingContext returns a context whose log counts syncs, and is printed with -simulation.verbose.
+func countingContext(t *testing.T) (context.Context, *syncLog) {
+	t.Helper()
+	log := &syncLog{}
+	output := io.Writer(log)
+	if *verbose {
+		output = io.MultiWriter(log, t.Output())
+	}
+	return klog.NewContext(t.Context(), textlogger.NewLogger(textlogger.NewConfig(textlogger.Verbosity(4), textlogger.Output(output)))), log
+}
+
+// syncs returns how often a health check has been synced.
+func (c *cluster) syncs(check string) (total int) {
+	c.synced.mutex.Lock()
+	defer c.synced.mutex.Unlock()
+	for _, line := range c.synced.lines {
+		if strings.Contains(line, check+`"`) {
+			total++
 		}
 	}
-	return int(total)
+	return total
 }
 
 func noSync(t *testing.T, c *cluster) {
 	c.sleep(time.Hour)
-	before, requests := c.syncs(nodeSyncs, "blue"), len(c.server.Requests(0))
+	before, requests := c.syncs("blue"), len(c.server.Requests(0))
 	require.Positive(t, before)
 	c.changeNode("worker-0", func(node *unstructured.Unstructured) {
 		setEntry(node, "labels", "example.com/noise", "1")
@@ -415,12 +442,12 @@ func noSync(t *testing.T, c *cluster) {
 		_ = unstructured.SetNestedSlice(node.Object, conditions, "status", "conditions")
 	})
 	c.sleep(time.Hour)
-	require.Equal(t, before, c.syncs(nodeSyncs, "blue"))
+	require.Equal(t, before, c.syncs("blue"))
 	require.Empty(t, c.server.Requests(requests), "P3")
 	c.changeNode("worker-0", func(node *unstructured.Unstructured) { setEntry(node, "labels", "pool", "none") })
 	c.sleep(inTime)
-	require.Greater(t, c.syncs(nodeSyncs, "blue"), before)
-	require.EqualValues(t, 7, *c.nhc("blue").Status.ObservedNodes)
+	require.Greater(t, c.syncs("blue"), before)
+	require.EqualValues(t, 8, *c.nhc("blue").Status.ObservedNodes)
 }
 
 func historyLimit(t *testing.T, c *cluster) {

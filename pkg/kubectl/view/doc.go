@@ -40,8 +40,6 @@ type Missing struct {
 	Reason string `json:"reason"`
 }
 
-const machineHealthChecks = "machinehealthchecks"
-
 // misses reports whether a kind could not be read.
 func (s *Snapshot) misses(resource string) bool {
 	return slices.ContainsFunc(s.Missing, func(missing Missing) bool { return missing.Resource == resource })
