@@ -65,6 +65,7 @@ func ParseMachine(object *unstructured.Unstructured) *Machine {
 		}
 	}
 	if m.API() == v1beta1.MachineAPICluster {
+		delete(m.Annotations, v1beta1.AnnotationRemediationStrategy) // It means something to OpenShift only (spec M11.2).
 		m.Started = transition(object, "InfrastructureReady")
 	} else {
 		m.Started = instant(text(object, "status", "lastUpdated"))

@@ -54,6 +54,10 @@ func TestParseMachine(t *testing.T) {
 				"machine.openshift.io/remediation-strategy": "external-baremetal", "remediation.metal3.io/powered-off-for-remediation": "",
 			}}},
 		},
+		"M11.2 S13 a strategy is not for Machines of Cluster API": {
+			text: `{` + cluster + `, "metadata": {"annotations": {"cluster.x-k8s.io/paused": "", "machine.openshift.io/remediation-strategy": "external-baremetal"}}}`,
+			want: Machine{TypeMeta: clusterType, ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"cluster.x-k8s.io/paused": ""}}},
+		},
 		"M9.2 another API is authoritative": {text: `{` + openShift + `, "status": {"authoritativeAPI": "ClusterAPI"}}`, want: Machine{TypeMeta: openShiftType, Unmanaged: true}},
 		"M9.2 while it is handed over":      {text: `{` + openShift + `, "status": {"authoritativeAPI": "Migrating"}}`, want: Machine{TypeMeta: openShiftType, Unmanaged: true}},
 		"M9.2 this API is authoritative":    {text: `{` + openShift + `, "status": {"authoritativeAPI": "MachineAPI"}}`, want: Machine{TypeMeta: openShiftType}},
