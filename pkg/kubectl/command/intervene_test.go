@@ -20,6 +20,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned/fake"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/cluster"
+	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
 )
 
 // intervener returns an Intervener on these objects, and the fake that records what it sends.
@@ -76,7 +77,7 @@ func TestStopsAll(t *testing.T) {
 		}, false},
 		"of a broken percent": {func(s *v1alpha1.RemediationBudgetSpec) { s.MaxConcurrent = new(intstr.FromString("x")) }, false},
 	} {
-		require.Equal(t, tc.want, StopsAll(budget(tc.change)), name)
+		require.Equal(t, tc.want, view.StopsAll(budget(tc.change)), name)
 	}
 }
 
@@ -111,6 +112,12 @@ func TestStopsOfOthers(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, results[0].Changed)
 	require.Equal(t, []string{"create", "create", "delete", "delete"}, writes(&client.Fake), "the other budget stays")
+
+	brake := budget()
+	brake.Name = "brake"
+	require.NoError(t, client.Tracker().Add(brake))
+	_, err = i.ResumeAll(t.Context(), "", false)
+	require.EqualError(t, err, "stop-all has stopped nothing, but other budgets stop everything: kubectl delete remediationbudgets brake.")
 }
 
 // TestConflict: a request that somebody adds meanwhile is not lost.
@@ -175,7 +182,7 @@ func TestClientDryRun(t *testing.T) {
 	result, err = i.ConfirmHealthy(t.Context(), "node")
 	do("confirm", result, err)
 	require.Equal(t, []string{"x", "mine"}, results["pause"].Object.(*v1alpha1.NodeHealthCheck).Spec.PauseRequests)
-	require.True(t, StopsAll(results["stop"].Object.(*v1alpha1.RemediationBudget)))
+	require.True(t, view.StopsAll(results["stop"].Object.(*v1alpha1.RemediationBudget)))
 	require.Equal(t, "true", results["hold"].Object.(*corev1.Node).Labels[v1alpha1.LabelExclude])
 	require.Contains(t, results["confirm"].Object.(*corev1.Node).Annotations, v1alpha1.AnnotationManuallyConfirmedHealthy)
 	require.Empty(t, writes(&client.Fake))

@@ -15,8 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
-	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/cluster"
+	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
 )
 
 func (r *root) stopAll() *cobra.Command {
@@ -144,10 +144,13 @@ func (i *Intervener) ResumeAll(ctx context.Context, reason string, all bool) ([]
 		return nil, cluster.Explain(err, "list", v1alpha1.BudgetPlural)
 	}
 	var stops, chosen []*v1alpha1.RemediationBudget
-	var reasons, left []string
+	var reasons, left, others []string
 	for j := range budgets.Items {
 		budget := &budgets.Items[j]
 		if !isStop(budget) {
+			if view.StopsAll(budget) {
+				others = append(others, budget.Name)
+			}
 			continue
 		}
 		stops, reasons = append(stops, budget), append(reasons, budget.Spec.Reason)
@@ -158,6 +161,8 @@ func (i *Intervener) ResumeAll(ctx context.Context, reason string, all bool) ([]
 		}
 	}
 	switch {
+	case len(stops) == 0 && len(others) > 0:
+		return nil, &cluster.Error{Sentence: fmt.Sprintf("stop-all has stopped nothing, but other budgets stop everything: kubectl delete remediationbudgets %s.", strings.Join(others, " "))}
 	case len(stops) == 0:
 		return []Result{{Resource: budgetResource, Name: StopBudget, Text: "is not there: nothing was stopped by it"}}, nil
 	case len(chosen) == 0:
@@ -186,15 +191,5 @@ func (i *Intervener) ResumeAll(ctx context.Context, reason string, all bool) ([]
 // isStop reports whether a budget is one of those that StopAll creates. One with the name that means something
 // else is not touched.
 func isStop(budget *v1alpha1.RemediationBudget) bool {
-	return (budget.Name == StopBudget || strings.HasPrefix(budget.Name, StopBudget+"-")) && StopsAll(budget)
-}
-
-// StopsAll reports whether a budget lets no remediation begin, at any time.
-func StopsAll(budget *v1alpha1.RemediationBudget) bool {
-	spec := &budget.Spec
-	if spec.MachineSelector != nil || spec.NodeSelector == nil || len(spec.NodeSelector.MatchLabels)+len(spec.NodeSelector.MatchExpressions) > 0 || len(spec.Schedules) > 0 || spec.MaxConcurrent == nil {
-		return false
-	}
-	most, ok := health.Scale(*spec.MaxConcurrent, 1)
-	return ok && most == 0
+	return (budget.Name == StopBudget || strings.HasPrefix(budget.Name, StopBudget+"-")) && view.StopsAll(budget)
 }

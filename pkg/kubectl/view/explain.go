@@ -233,6 +233,7 @@ func explainCheck(nhc *v1alpha1.NodeHealthCheck, node *corev1.Node, entry *v1alp
 		check.State, check.Unhealthy, check.NeverReported = verdict.State.String(), instant(verdict.Deadline), verdict.NeverReported()
 	}
 	state := newCheck(nhc)
+	state.Stopped = stop(snapshot.Budgets)
 	check.Steps, check.Gate, check.NotHealthy = steps(nhc), state.Gate, state.NotHealthy()
 	for _, note := range Notes(&state, now) {
 		check.Notes = append(check.Notes, note.Text)

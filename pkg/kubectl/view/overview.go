@@ -54,6 +54,8 @@ type Check struct {
 	Storm *Storm `json:"storm,omitempty"`
 	// Held is why nothing new begins for any node, absent if nothing prevents it.
 	Held *Held `json:"held,omitempty"`
+	// Stopped says by which RemediationBudget everything is stopped, empty if nothing is.
+	Stopped string `json:"stopped,omitempty"`
 	// Warnings are further conditions that an operator should know about.
 	Warnings []string `json:"warnings,omitempty"`
 	// PauseRequests are those of the spec.
@@ -117,6 +119,7 @@ func NewOverview(snapshot *Snapshot, now time.Time) *Overview {
 	}
 	for _, nhc := range snapshot.NodeHealthChecks {
 		check := newCheck(nhc)
+		check.Stopped = stop(snapshot.Budgets)
 		check.Next = nextNodes(nhc, snapshot, now)
 		overview.NodeHealthChecks = append(overview.NodeHealthChecks, check)
 	}

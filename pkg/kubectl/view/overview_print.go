@@ -17,6 +17,7 @@ import (
 func (o *Overview) Print(printer *Printer, wide bool) {
 	now := o.Time.Time
 	sections := Sections{Printer: printer}
+	sections.Lines(o.stops())
 	sections.problem(o.Leader, now)
 	sections.Tables(checks(o))
 	sections.Lines(checkNotes(o, now))
@@ -64,6 +65,8 @@ func Phase(phase v1alpha1.Phase) Cell {
 // GateOf says whether the gate of a NodeHealthCheck is open. Where something else lets nothing begin, nothing is.
 func GateOf(check *Check) Cell {
 	switch gate := check.EffectiveGate(); {
+	case check.Stopped != "":
+		return Cell{Text: "stopped", Style: Bad}
 	case gate == nil:
 		return Cell{Text: Unknown, Style: Faint}
 	case gate.NoNodes:
@@ -85,7 +88,9 @@ func checkNotes(overview *Overview, now time.Time) (lines [][]Cell) {
 	for i := range overview.NodeHealthChecks {
 		check := &overview.NodeHealthChecks[i]
 		for _, note := range Notes(check, now) {
-			lines = append(lines, []Cell{{Text: check.Name + ": ", Style: Heading}, note})
+			if note.Text != check.Stopped { // The first line says it.
+				lines = append(lines, []Cell{{Text: check.Name + ": ", Style: Heading}, note})
+			}
 		}
 	}
 	return lines
@@ -98,6 +103,9 @@ const NoChecks = "There is no health check: nothing looks after the nodes of thi
 func Notes(check *Check, now time.Time) (notes []Cell) {
 	add := func(style Style, text string) {
 		notes = append(notes, Cell{Text: text, Style: style})
+	}
+	if check.Stopped != "" {
+		add(Bad, check.Stopped)
 	}
 	if check.Outdated {
 		add(Warning, "the controller has not reported about the present spec yet")

@@ -4,6 +4,7 @@
 package view
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -119,6 +120,25 @@ func TestSelect(t *testing.T) {
 	overview = NewOverview(snapshot, now)
 	require.True(t, overview.Select("m/a"))
 	require.Equal(t, []string{"m/a"}, overview.Names())
+}
+
+// TestStopped: while everything is stopped, the first line says so, and no gate looks open.
+func TestStopped(t *testing.T) {
+	t.Parallel()
+	nhc := check()
+	nhc.Status.ObservedNodes, nhc.Status.HealthyNodes, nhc.Status.Phase = new(int32(3)), new(int32(3)), v1alpha1.PhaseEnabled
+	snapshot := &Snapshot{NodeHealthChecks: []*v1alpha1.NodeHealthCheck{nhc}, Budgets: []*v1alpha1.RemediationBudget{{
+		ObjectMeta: metav1.ObjectMeta{Name: "brake"},
+		Spec:       v1alpha1.RemediationBudgetSpec{NodeSelector: &metav1.LabelSelector{}, MaxConcurrent: new(intstr.FromInt32(0)), Reason: "Incident 4711."},
+	}}}
+	overview := NewOverview(snapshot, now)
+	const stopped = "RemediationBudget brake stops everything: no remediation and no next step begins. Incident 4711. It goes on with kubectl delete remediationbudget brake"
+	require.Equal(t, "stopped", GateOf(&overview.NodeHealthChecks[0]).Text)
+	require.Equal(t, stopped, Notes(&overview.NodeHealthChecks[0], now)[0].Text)
+	require.True(t, strings.HasPrefix(strings.Join(strings.Fields(printedOverview(overview)), " "), stopped+" NodeHealthChecks"))
+	require.Equal(t, 1, strings.Count(printedOverview(overview), "RemediationBudget brake"))
+	snapshot.Budgets[0].Spec.MaxConcurrent = new(intstr.FromInt32(1))
+	require.NotEqual(t, "stopped", GateOf(&NewOverview(snapshot, now).NodeHealthChecks[0]).Text)
 }
 
 func TestHistoryFilter(t *testing.T) {
