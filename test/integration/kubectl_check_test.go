@@ -29,14 +29,12 @@ type breakage struct {
 	shows string
 }
 
-// breakages returns the ways, for a check with this name.
-func breakages(name string) []breakage {
+// breakages returns the ways.
+func breakages() []breakage {
 	const nodeLeases = "medik8s-leases"
 	apply := []string{"apply --server-side --force-conflicts -f " + installManifest}
 	return []breakage{
 		{"a kind is missing", []string{"delete crd remediationbudgets.remediation.medik8s.io"}, apply, "CustomResourceDefinitions: remediationbudgets.remediation.medik8s.io is missing"},
-		{"a permission on a kind", []string{"label clusterrole powercycle-ext-remediation " + v1alpha1.LabelAggregate + "-"}, []string{"label clusterrole powercycle-ext-remediation " + v1alpha1.LabelAggregate + "=true"},
-			"Health checks: NodeHealthCheck " + name + ": "},
 		{"the namespace of leases is missing", []string{"delete namespace " + nodeLeases}, apply, "Leases of nodes: Namespace " + nodeLeases + " is missing"},
 	}
 }
@@ -118,7 +116,7 @@ func TestKubectlCheck(t *testing.T) {
 		admin.eventuallyChecked("Dry run of a NodeHealthCheck: The API server refuses to create nodehealthchecks: ")
 		allow()
 	})
-	for _, b := range breakages(s.name) {
+	for _, b := range breakages() {
 		t.Run(b.name, func(*testing.T) {
 			for _, line := range b.commands {
 				_, err := c.Kubectl(t.Context(), strings.Fields(line)...)
