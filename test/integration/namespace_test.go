@@ -84,8 +84,10 @@ func (s *scenario) testMovedLimits() {
 	require.NoError(s.t, err)
 	user, err := kubernetes.NewForConfig(config)
 	require.NoError(s.t, err)
-	_, err = user.CoreV1().Nodes().Patch(s.t.Context(), s.node("b"), types.MergePatchType, []byte(`{"spec":{"unschedulable":true}}`), metav1.PatchOptions{DryRun: dryRun})
-	require.ErrorContains(s.t, err, "nhc-controller may not change the spec of a node")
+	s.eventually("the policy is in force", func() bool {
+		_, err := user.CoreV1().Nodes().Patch(s.t.Context(), s.node("b"), types.MergePatchType, []byte(`{"spec":{"unschedulable":true}}`), metav1.PatchOptions{DryRun: dryRun})
+		return err != nil && strings.Contains(err.Error(), "nhc-controller may not change the spec of a node")
+	})
 
 	client, err := rest.HTTPClientFor(config)
 	require.NoError(s.t, err)
