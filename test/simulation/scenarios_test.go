@@ -101,13 +101,13 @@ func (c *cluster) notes(kind, reason string) (notes []string) {
 
 func (c *cluster) deleteCR() {
 	cr := c.crs()[0]
-	c.server.Delete("somebody", c.of(cr).crs(), keyOf(cr))
+	c.server.Delete("user", c.of(cr).crs(), keyOf(cr))
 }
 
 func statusOfOthers(t *testing.T, c *cluster) {
 	c.unready("worker-0")
 	c.sleep(2 * inTime)
-	c.server.Modify("somebody", nhcs, memapi.Key{Name: "blue"}, func(object *unstructured.Unstructured) {
+	c.server.Modify("user", nhcs, memapi.Key{Name: "blue"}, func(object *unstructured.Unstructured) {
 		nhc := as[v1alpha1.NodeHealthCheck](object)
 		ghost := nhc.Status.UnhealthyNodes[0]
 		ghost.Name = "a-ghost"
@@ -347,7 +347,7 @@ func leaseLost(t *testing.T, c *cluster) {
 	c.unready("worker-0")
 	c.sleep(time.Minute)
 	uid := c.crs()[0].UID
-	c.server.Delete("somebody", leases, leaseKey("worker-0"))
+	c.server.Delete("user", leases, leaseKey("worker-0"))
 	c.sleep(5 * time.Minute)
 	require.Nil(t, c.lease("worker-0"))
 	require.Equal(t, uid, c.crs()[0].UID, "it goes on without")
