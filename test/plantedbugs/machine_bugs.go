@@ -116,8 +116,8 @@ var machineBugs = []bug{
 		old: "		return c.unreadClaim()\n", new: "		return \"\"\n",
 	},
 	{
-		name: "the laxest of several thresholds counts", rule: "M7.4", file: inMachineController + "others.go",
-		old: "		if !other.summary.Allowed() {\n			return true\n		}\n", new: "",
+		name: "each of several MachineHealthChecks remediates", rule: "M7.4", file: inMachines + "criteria.go", unit: "test/simulation", run: "TestFirstByNameWorks",
+		old: "	return c.name < other.name\n", new: "	return false\n",
 	},
 	{
 		name: "a new process does not wait until it knows who is at work", rule: "M7.4", file: inMachineController + "others.go", unit: "test/simulation", run: "TestRemediationsUnread",

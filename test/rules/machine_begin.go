@@ -208,31 +208,14 @@ func (j *Judge) othersAllow(b beginning, mhc *MHC) finding {
 		if key == mhc.Key() {
 			continue
 		}
-		blocks := func(other *MHC) bool {
-			return other != nil && all(b.versions, other.Selects) && !other.paused() && !other.broken && other.DeletionTimestamp == nil &&
-				!mhc.forTermination() && !j.mayBePowerless(b, other) && !j.targets(other, b.window).mayAllow(other)
+		first := func(other *MHC) bool {
+			return other != nil && other.DeletionTimestamp == nil && other.Name < mhc.Name && other.forTermination() == mhc.forTermination() && all(b.versions, other.Selects)
 		}
-		if all(during, blocks) {
-			return finding{"M7.4", "the threshold of " + key + " is exceeded"}
+		if all(during, first) {
+			return finding{"M7.4", key + " comes first"}
 		}
 	}
 	return finding{rule: "M7.4"}
-}
-
-// mayBePowerless reports whether another MachineHealthCheck may not have been able to act on the Machine at all, so
-// that it keeps no other from it (spec M7.4).
-func (j *Judge) mayBePowerless(b beginning, other *MHC) bool {
-	if other.strategy() == byTemplate {
-		reference := other.Spec.RemediationTemplate
-		template := j.history.templates[plural(reference.Kind)+" "+key(other.Namespace, reference.Name)]
-		return some(template.during(b.known, b.rv), func(template *Template) bool { return template == nil || !template.HasSpec })
-	}
-	return some(b.versions, func(machine *Machine) bool {
-		if machine == nil || !other.deletes(machine) {
-			return false
-		}
-		return machine.Owner == "" || (machine.API == v1beta1.MachineAPICluster && j.controlPlaneMachine(machine, b.window))
-	})
 }
 
 // surelyLeftToOther reports whether another MachineHealthCheck goes on with a CR that refers to none any more, whatever

@@ -31,7 +31,7 @@ func (s *machineCheck) refusal(t *machineTarget) v1alpha1.DecisionReason {
 		return v1alpha1.DecidedExcluded
 	case s.namedTwice(t.Machine):
 		return v1beta1.DecidedAmbiguousNode
-	case s.remediatedByOther(t.Machine) || slices.ContainsFunc(s.others, func(other *MHC) bool { return s.forbids(other, t) }):
+	case s.remediatedByOther(t.Machine) || slices.ContainsFunc(s.others, func(other *MHC) bool { return s.precedes(other, t) }):
 		return v1beta1.DecidedOtherHealthCheck
 	case deletion && t.Owner == "":
 		return v1beta1.DecidedNoController
@@ -90,24 +90,15 @@ func (p *snapshot) namedTwice(machine *Machine) bool {
 	return false
 }
 
-// forbids reports whether another MachineHealthCheck forbids that a target is remediated (spec
-// M7.4).
-func (s *machineCheck) forbids(other *MHC, t *machineTarget) bool {
-	check := newMachineCheck(s.snapshot, other)
-	if !other.Selects(t.Machine) || check.powerless(t) {
+// precedes reports whether another MachineHealthCheck, which comes first, keeps this one from a target (spec M7.4).
+func (s *machineCheck) precedes(other *MHC, t *machineTarget) bool {
+	switch {
+	case !other.Selects(t.Machine):
 		return false
+	case other.forTermination() != s.mhc.forTermination():
+		return s.mhc.forTermination() && s.mhc.criterion(t.Machine, t.node, s.now) != v1beta1.TriggerUnhealthyCondition
 	}
-	if !s.mhc.forTermination() && !check.allowed() {
-		return true
-	}
-	return other.Name < s.mhc.Name && s.targetOf(other, t.Machine).state == MachineUnhealthy
-}
-
-// powerless reports whether the MachineHealthCheck cannot act on a Machine at all (spec M7.4).
-func (s *machineCheck) powerless(t *machineTarget) bool {
-	ofProvider := t.API == v1beta1.MachineAPICluster && t.ofControlPlane()
-	return s.mhc.paused() || s.mhc.broken || (s.mhc.deletes(t.Machine) && (t.Owner == "" || ofProvider)) ||
-		(s.mhc.strategy() == byTemplate && s.templateMissing())
+	return other.Name < s.mhc.Name
 }
 
 // remediatedByOther reports whether another MachineHealthCheck has a CR for a Machine, whether or not it

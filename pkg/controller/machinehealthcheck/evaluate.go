@@ -23,7 +23,7 @@ func (c *Controller) evaluate(s *snapshot, now time.Time) {
 		attempt := s.state.attempts.Of(t.Machine.Name)
 		t.RetryAt, t.LastFailure, t.LastFailed = attempt.Due, attempt.Failure, attempt.Reason
 	}
-	c.observeOthers(s, now)
+	c.observeOthers(s)
 	s.observeHeldLeases()
 }
 

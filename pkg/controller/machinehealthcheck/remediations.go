@@ -113,12 +113,8 @@ func (c *Controller) observeTemplate(s *snapshot) error {
 
 var errNoTemplateSpec = errors.New("it has no spec.template.spec")
 
-// templateOf returns the template of a MachineHealthCheck, nil if its spec has none. The error says why it cannot be
-// used.
+// templateOf returns the template of a MachineHealthCheck. The error says why it cannot be used.
 func (c *Controller) templateOf(check *v1beta1.MachineHealthCheck, criteria *machinehealth.Criteria) (*object.Template, error) {
-	if criteria.Strategy != machinehealth.Template || criteria.Problem != "" {
-		return nil, nil //nolint:nilnil // nil is the answer
-	}
 	kind := criteria.Template.GroupVersionKind()
 	template, err := c.templates.Get(kind, types.NamespacedName{Namespace: check.Namespace, Name: criteria.Template.Name})
 	if err == nil {
