@@ -16,7 +16,6 @@ import (
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
-	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 )
 
 // Strategy is how Machines are remediated.
@@ -192,17 +191,6 @@ const conditionTerminating = "Terminating"
 // only condition is Terminating, also if other parts of it cannot be understood (spec M1.4). Such a
 // MachineHealthCheck claims no Node.
 func (c *Criteria) OnlyTermination() bool { return c.onlyTermination }
-
-// HasTemplateOf reports whether the CR, which is in the namespace of the MachineHealthCheck, was made from its
-// template. The version and the namespace of the reference do not count (spec M12.1).
-func (c *Criteria) HasTemplateOf(cr *object.CR) bool {
-	if c.Template == nil || c.Template.Name == "" {
-		return false
-	}
-	made := cr.GroupVersionKind().GroupKind()
-	made.Kind += v1alpha1.TemplateKindSuffix
-	return c.Template.GroupVersionKind().GroupKind() == made && c.Template.Name == cr.ClonedFrom(c.API)
-}
 
 // deletes reports whether the MachineHealthCheck remediates a Machine by deleting it. A reboot does not help a
 // failed Machine (spec M10.1).

@@ -148,16 +148,8 @@ var machineBugs = []bug{
 		old: "	case machine.Node != planned.Machine.Node, live.NodeUID", new: "	case live.NodeUID",
 	},
 	{
-		name: "a MachineHealthCheck ends what another controller has begun for a Machine that it does not select", rule: "M12.4", file: inMachines + "adopter.go", unit: "pkg/machinehealth", run: "TestAdopter",
-		old: "case candidate.Selects && (", new: "case (",
-	},
-	{
 		name: "a remediation whose reference garbage collection has removed ends with its MachineHealthCheck", rule: "M7.4", file: inMachineController + "others.go", unit: "test/simulation", run: "TestRemediationOfAGoneCheck",
-		old: "		checks = append(checks, c.checksOf(cr)...)\n", new: "		checks = append(checks, ownersOf(cr)...)\n",
-	},
-	{
-		name: "nothing is known of the remediation that another MachineHealthCheck goes on with", rule: "M7.4", file: inMachineController + "others.go", unit: "test/simulation", run: "TestRemediationThatAnotherGoesOnWith",
-		old: "adopter := c.adopterOf(cr, machine); adopter != \"\"", new: "adopter := \"\"; adopter != \"\"",
+		old: "		for _, other := range c.checksOf(cr) {\n", new: "		for _, other := range ownersOf(cr) {\n",
 	},
 	{
 		name: "an external remediation ends with its MachineHealthCheck", rule: "M15.2", file: inMachines + "claim.go", unit: "test/simulation", run: "TestNodeReturnsAfterItsCheckIsGone",

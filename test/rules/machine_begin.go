@@ -197,7 +197,7 @@ func (j *Judge) allowedBy(b beginning, mhc *MHC) []finding {
 func (j *Judge) othersAllow(b beginning, mhc *MHC) finding {
 	for key := range j.crsOfMachine[b.versions[0].Key()] {
 		others := func(cr *CR) bool {
-			return cr != nil && ((len(cr.Checks) > 0 && !cr.CheckedBy(mhc.Key())) || j.surelyLeftToOther(b, mhc, cr))
+			return cr != nil && len(cr.Checks) > 0 && !cr.CheckedBy(mhc.Key())
 		}
 		if versions := j.crs[key].during(b.known, b.rv-1); all(versions, others) && !j.snapshotOf(b.window).stale(versions[0]) {
 			return finding{"M7.4", versions[0].String() + " of another MachineHealthCheck is at work on the Machine"}
@@ -216,25 +216,6 @@ func (j *Judge) othersAllow(b beginning, mhc *MHC) finding {
 		}
 	}
 	return finding{rule: "M7.4"}
-}
-
-// surelyLeftToOther reports whether another MachineHealthCheck goes on with a CR that refers to none any more, whatever
-// versions of the objects were seen (spec M12.4). Who holds the lease is not asked: it only makes a difference between
-// MachineHealthChecks with the template of the CR.
-func (j *Judge) surelyLeftToOther(b beginning, mhc *MHC, cr *CR) bool {
-	ofThisMachine := func(machine *Machine) bool { return machine != nil && !machine.Created.After(cr.Created) }
-	if len(cr.Checks) > 0 || len(cr.FormerChecks) == 0 || mhc.hasTemplateOf(cr) || !all(b.versions, ofThisMachine) {
-		return false
-	}
-	for _, versions := range j.mhcs {
-		goesOn := func(other *MHC) bool {
-			return other != nil && other.Namespace == cr.Namespace && other.hasTemplateOf(cr) && all(b.versions, other.Selects)
-		}
-		if all(versions.during(b.known, b.rv), goesOn) {
-			return true
-		}
-	}
-	return false
 }
 
 // holdsNode judges that the MachineHealthCheck held the lease of a Node that existed (spec M10.3).

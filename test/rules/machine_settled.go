@@ -35,7 +35,7 @@ type machineTarget struct {
 func (p *snapshot) targetOf(mhc *MHC, machine *Machine) *machineTarget {
 	t := &machineTarget{Machine: machine, node: p.nodes[machine.Node].at(p.rv)}
 	for _, key := range slices.Sorted(maps.Keys(p.crsOfMachine[machine.Key()])) {
-		if cr := p.crs[key].at(p.rv); cr != nil && p.owns(mhc.Key(), cr) {
+		if cr := p.crs[key].at(p.rv); cr != nil && cr.CheckedBy(mhc.Key()) {
 			t.own = append(t.own, cr)
 		}
 	}
@@ -191,7 +191,7 @@ func (p *snapshot) remediatedBy(check, node string) bool {
 			return true
 		}
 		for cr := range p.crsOfMachine[key] {
-			if object := p.crs[cr].at(p.rv); object != nil && p.owns(check, object) {
+			if object := p.crs[cr].at(p.rv); object != nil && object.CheckedBy(check) {
 				return true
 			}
 		}

@@ -102,11 +102,11 @@ func (s *machineCheck) precedes(other *MHC, t *machineTarget) bool {
 }
 
 // remediatedByOther reports whether another MachineHealthCheck has a CR for a Machine, whether or not it
-// still selects the Machine, or goes on with one.
+// still selects the Machine.
 func (s *machineCheck) remediatedByOther(machine *Machine) bool {
 	for key := range s.crsOfMachine[machine.Key()] {
 		cr := s.crs[key].at(s.rv)
-		if cr != nil && (len(cr.Checks) > 0 || s.adopterOf(cr) != "") && !s.owns(s.mhc.Key(), cr) {
+		if cr != nil && len(cr.Checks) > 0 && !cr.CheckedBy(s.mhc.Key()) {
 			return true
 		}
 	}
@@ -117,7 +117,7 @@ func (s *machineCheck) remediatedByOther(machine *Machine) bool {
 // process that has seen it begins nothing before it is gone. One that has started since does not know it (spec M7.4).
 func (s *machineCheck) hasFormerCR(machine *Machine) bool {
 	for key := range s.crsOfMachine[machine.Key()] {
-		if cr := s.crs[key].at(s.rv); cr != nil && len(cr.Checks) == 0 && len(cr.FormerChecks) > 0 && s.adopterOf(cr) == "" {
+		if cr := s.crs[key].at(s.rv); cr != nil && len(cr.Checks) == 0 && len(cr.FormerChecks) > 0 {
 			return true
 		}
 	}
@@ -135,7 +135,7 @@ func (s *machineCheck) templateMissing() bool {
 func (s *machineCheck) nameTaken(machine *Machine) bool {
 	kind := strings.TrimSuffix(s.mhc.Spec.RemediationTemplate.Kind, "Template")
 	cr := s.crs[plural(kind)+" "+machine.Key()].at(s.rv)
-	return cr != nil && !s.owns(s.mhc.Key(), cr)
+	return cr != nil && !cr.CheckedBy(s.mhc.Key())
 }
 
 // slotTakenFrom reports whether something else takes the slot of the control plane (spec M13.1).

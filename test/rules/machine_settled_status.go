@@ -125,7 +125,7 @@ func (s *machineCheck) checkEntries() {
 // that is gone.
 func (s *machineCheck) ownLeft(name string) bool {
 	for key := range s.crsOfMachine[key(s.mhc.Namespace, name)] {
-		if cr := s.crs[key].at(s.rv); cr != nil && s.owns(s.mhc.Key(), cr) {
+		if cr := s.crs[key].at(s.rv); cr != nil && cr.CheckedBy(s.mhc.Key()) {
 			return true
 		}
 	}

@@ -128,26 +128,17 @@ func (c *Controller) othersOf(check *v1beta1.MachineHealthCheck) []*v1beta1.Mach
 	return others
 }
 
-// workingOn returns another MachineHealthCheck that has a CR for a Machine, empty if there is none.
+// workingOn returns another MachineHealthCheck that has a CR for a Machine, empty if there is none. It need not select
+// the Machine any more, and may be gone: a remediator works until the CR is gone.
 func (c *Controller) workingOn(check *v1beta1.MachineHealthCheck, machine *machinehealth.Machine) string {
-	for _, other := range c.atWorkOn(machine) {
-		if other != keyOf(check) {
-			return other.String()
+	for _, cr := range c.cachedCRs(machine.Namespace, machine.Name) {
+		for _, other := range c.checksOf(cr) {
+			if other != keyOf(check) {
+				return other.String()
+			}
 		}
 	}
 	return ""
-}
-
-// atWorkOn returns the MachineHealthChecks that have a CR for a Machine, or go on with a CR that another controller
-// has left. They need not select the Machine any more, and may be gone: a remediator works until the CR is gone.
-func (c *Controller) atWorkOn(machine *machinehealth.Machine) (checks []cache.ObjectName) {
-	for _, cr := range c.cachedCRs(machine.Namespace, machine.Name) {
-		checks = append(checks, c.checksOf(cr)...)
-		if adopter := c.adopterOf(cr, machine); adopter != "" {
-			checks = append(checks, cache.NewObjectName(cr.Namespace, adopter))
-		}
-	}
-	return checks
 }
 
 // judge judges a Machine by the criteria of any MachineHealthCheck, as the caches show it.
