@@ -41,11 +41,7 @@ var machineBugs = []bug{
 	},
 	{
 		name: "a round of the back-off is not counted", rule: "M14.3", file: inMachines + "backoff.go", unit: inMachines,
-		old: "	count := min(rounds.Count, math.MaxInt32-1) + 1\n", new: "	count := max(1, min(rounds.Count, math.MaxInt32-1))\n",
-	},
-	{
-		name: "the rounds are released in place of the lease of the Node", rule: "M14.3", file: inPlan + "execute/lease.go", unit: inPlan + "execute",
-		old: "	if written := outcome.leases[lease.Name]; written != nil {\n", new: "	for _, written := range outcome.leases {\n",
+		old: "Rounds{Count: min(t.Rounds.Count, math.MaxInt32-1) + 1, Last: now}", new: "Rounds{Count: max(1, t.Rounds.Count), Last: now}",
 	},
 	{
 		name: "a paused MachineHealthCheck remediates", rule: "M9.1", file: inMachines + "plan.go", unit: inMachines,
@@ -69,7 +65,7 @@ var machineBugs = []bug{
 	},
 	{
 		name: "a Machine is deleted without a last look", rule: "M8.4", file: inMachines + "plan.go", unit: inMachines,
-		old: "		p.do(remediation.Confirm{}) // Before the round: a Machine that has recovered begins no round (spec M8.4).\n", new: "",
+		old: "p.do(remediation.Confirm{}, remediation.DeleteMachine{", new: "p.do(remediation.DeleteMachine{",
 	},
 	{
 		name: "a remediation is there twice in the history", rule: "M16.2", file: inMachines + "history.go", unit: inMachines,

@@ -40,7 +40,7 @@ func (s *machineCheck) refusal(t *machineTarget) v1alpha1.DecisionReason {
 	case s.mhc.strategy() == byTemplate && s.templateMissing():
 		return v1beta1.DecidedTemplateUnavailable
 	default:
-		return s.wait(t, deletion)
+		return s.wait(t)
 	}
 }
 
@@ -50,7 +50,7 @@ func (t *machineTarget) ofControlPlane() bool {
 }
 
 // wait says what the remediation of a target waits for that nothing else refuses, or "".
-func (s *machineCheck) wait(t *machineTarget, deletion bool) v1alpha1.DecisionReason {
+func (s *machineCheck) wait(t *machineTarget) v1alpha1.DecisionReason {
 	controlPlane := t.ofControlPlane()
 	switch {
 	case controlPlane && s.slotTakenFrom(t.Machine):
@@ -60,15 +60,14 @@ func (s *machineCheck) wait(t *machineTarget, deletion bool) v1alpha1.DecisionRe
 	case s.budgetMayRefuse(slotName(t.Machine)):
 		return v1alpha1.DecidedBudgetExhausted
 	default:
-		return s.waitAfterBudgets(t, deletion)
+		return s.waitAfterBudgets(t)
 	}
 }
 
 // waitAfterBudgets is the same for the checks after the budgets.
-func (s *machineCheck) waitAfterBudgets(t *machineTarget, deletion bool) v1alpha1.DecisionReason {
-	late := deletion && (t.Failed() || t.Node == "")
+func (s *machineCheck) waitAfterBudgets(t *machineTarget) v1alpha1.DecisionReason {
 	switch {
-	case late && s.now.Before(s.due(t.Machine)):
+	case s.mhc.deletes(t.Machine) && s.mayBackOff(t.Machine):
 		return v1beta1.DecidedBackOff
 	case s.mhc.strategy() == byTemplate && s.nameTaken(t.Machine):
 		return v1alpha1.DecidedForeignRemediation

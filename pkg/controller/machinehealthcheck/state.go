@@ -55,6 +55,7 @@ func (c *Controller) stateOf(check *v1beta1.MachineHealthCheck) *checkState {
 		unsure: sets.New[string](),
 	}
 	c.states.Store(keyOf(check), state)
+	c.rounds.Recall(check.Status.RemediationHistory)
 	return state
 }
 
