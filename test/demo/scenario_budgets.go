@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	nhcinformers "github.com/nhc-controller/nhc-controller/pkg/generated/informers/externalversions"
 	"github.com/nhc-controller/nhc-controller/test/localkube"
@@ -52,7 +53,7 @@ type budgetPlay struct {
 	script func(*budgetPlay, context.Context) error
 	// held are the messages of the nodes that wait for the budget.
 	held   map[string]string
-	budget v1alpha1.RemediationBudgetStatus
+	budget nhcv1alpha1.RemediationBudgetStatus
 }
 
 // perZone is how many nodes each of three zones has.
@@ -165,7 +166,7 @@ const frozenFor = 50 * time.Second
 func (p *budgetPlay) runFreeze(ctx context.Context) error {
 	now := time.Now().UTC()
 	open := now.Sub(now.Truncate(time.Minute)) + frozenFor
-	schedule := fmt.Sprintf("schedules: [{cron: %d %d * * *, timeZone: UTC, duration: %s}]", now.Minute(), now.Hour(), open.Truncate(time.Second))
+	schedule := fmt.Sprintf("activeDuring: [{cron: %d %d * * *, timeZone: UTC, duration: %s}]", now.Minute(), now.Hour(), open.Truncate(time.Second))
 	if err := p.createBudget(ctx, "business-hours", allNodes, "maxConcurrent: 0", schedule, "reason: Frozen during business hours."); err != nil {
 		return err
 	}
@@ -235,7 +236,7 @@ const allNodes = "{}"
 // createBudget creates a RemediationBudget for the nodes of a selector, with these lines in its spec.
 func (p *budgetPlay) createBudget(ctx context.Context, name, selector string, spec ...string) error {
 	p.timeline.say("demo", "RemediationBudget "+name+": "+strings.Join(spec, ", "))
-	manifest := "apiVersion: " + v1alpha1.SchemeGroupVersion.String() + "\nkind: RemediationBudget\nmetadata: {name: " + name + "}\nspec:\n  nodeSelector: " + selector + "\n  " +
+	manifest := "apiVersion: " + nhcv1alpha1.SchemeGroupVersion.String() + "\nkind: RemediationBudget\nmetadata: {name: " + name + "}\nspec:\n  nodeSelector: " + selector + "\n  " +
 		strings.Join(spec, "\n  ") + "\n"
 	if err := p.apply(ctx, manifest); err != nil {
 		return err
@@ -266,8 +267,8 @@ func (p *budgetPlay) watches() []watch {
 			}
 		}
 	}
-	budgets := nhcinformers.NewSharedInformerFactory(p.nhc, 0).Remediation().V1alpha1().RemediationBudgets().Informer()
-	return append(all, watch{budgets, func(object any, deleted bool) { p.seeBudget(object.(*v1alpha1.RemediationBudget), deleted) }})
+	budgets := nhcinformers.NewSharedInformerFactory(p.nhc, 0).NHC().V1alpha1().RemediationBudgets().Informer()
+	return append(all, watch{budgets, func(object any, deleted bool) { p.seeBudget(object.(*nhcv1alpha1.RemediationBudget), deleted) }})
 }
 
 // seeDecisions prints which nodes wait for the budget, and why.
@@ -285,7 +286,7 @@ func (p *budgetPlay) seeDecisions(nhc *v1alpha1.NodeHealthCheck) {
 }
 
 // seeBudget prints the numbers of the budget when they change.
-func (p *budgetPlay) seeBudget(budget *v1alpha1.RemediationBudget, deleted bool) {
+func (p *budgetPlay) seeBudget(budget *nhcv1alpha1.RemediationBudget, deleted bool) {
 	if deleted {
 		p.timeline.say("budget", budget.Name+" deleted")
 		return
@@ -296,9 +297,9 @@ func (p *budgetPlay) seeBudget(budget *v1alpha1.RemediationBudget, deleted bool)
 	}
 }
 
-func (p *budgetPlay) budgetLine(status *v1alpha1.RemediationBudgetStatus) string {
-	line := fmt.Sprintf("%d of %d nodes not healthy, %d under remediation", number(status.UnhealthyNodes), number(status.ObservedNodes), number(status.RemediatingNodes))
-	if condition := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionBudgetExhausted); condition != nil && condition.Status == metav1.ConditionTrue {
+func (p *budgetPlay) budgetLine(status *nhcv1alpha1.RemediationBudgetStatus) string {
+	line := fmt.Sprintf("%d of %d nodes not healthy, %d under remediation", number(status.NotHealthyNodes), number(status.ObservedNodes), number(status.RemediatingNodes))
+	if condition := meta.FindStatusCondition(status.Conditions, nhcv1alpha1.ConditionBudgetExhausted); condition != nil && condition.Status == metav1.ConditionTrue {
 		line += ". " + condition.Message
 	}
 	return line
