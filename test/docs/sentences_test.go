@@ -5,6 +5,7 @@ package docs
 
 import (
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -17,10 +18,12 @@ const (
 )
 
 var (
-	spans       = regexp.MustCompile("`[^`]*`")
-	rule        = regexp.MustCompile(`(?m)^- (P\d+|[MB]?\d+[a-z]?\.\d+) (.*)$`)
-	summary     = regexp.MustCompile(`^\*\*([^*]+)[.:]\*\*`)
-	sentenceEnd = regexp.MustCompile(`[.!?]\)? `)
+	spans   = regexp.MustCompile("`[^`]*`")
+	rule    = regexp.MustCompile(`(?m)^- (P\d+|[MB]?\d+[a-z]?\.\d+) (.*)$`)
+	summary = regexp.MustCompile(`^\*\*([^*]+)[.:]\*\*`)
+	// rangeOfRules is "M4.1 to M4.4".
+	rangeOfRules = regexp.MustCompile(`\b(M\d+\.)(\d+) to M\d+\.(\d+)`)
+	sentenceEnd  = regexp.MustCompile(`[.!?]\)? `)
 )
 
 // sentences returns the sentences of a page without its tables, headings and blocks of code. A code span is one word.
@@ -57,17 +60,16 @@ func TestSentences(t *testing.T) {
 	require.Equal(t, []int{4, 1, 1, 1, 1}, words)
 }
 
-// rewritten are the pages that TestRulesAreReadable reads.
-var rewritten = []string{"glossary.md", "remediationbudget.md"}
-
 // TestRulesAreReadable: each rule begins with one short bold sentence, and no sentence of the reference is long.
 func TestRulesAreReadable(t *testing.T) {
 	t.Parallel()
-	all := pages(t)
-	for _, name := range rewritten {
-		page := all["docs/reference/"+name]
-		require.NotEmpty(t, page)
+	rules := 0
+	for name, page := range pages(t) {
+		if !strings.HasPrefix(name, "docs/reference/") {
+			continue
+		}
 		for _, match := range rule.FindAllStringSubmatch(page, -1) {
+			rules++
 			first := summary.FindStringSubmatch(match[2])
 			require.NotNil(t, first, "%s does not begin with a bold sentence", match[1])
 			require.LessOrEqual(t, len(strings.Fields(first[1])), summaryWords, "%s: %s", match[1], first[1])
@@ -75,5 +77,27 @@ func TestRulesAreReadable(t *testing.T) {
 		for _, sentence := range sentences(page) {
 			require.LessOrEqual(t, len(strings.Fields(sentence)), sentenceWords, "%s: %s", name, sentence)
 		}
+	}
+	require.Greater(t, rules, 200)
+}
+
+// TestTwins: each rule on MachineHealthChecks is in the table of twins, or among those without a twin.
+func TestTwins(t *testing.T) {
+	t.Parallel()
+	page := pages(t)["docs/reference/machinehealthcheck.md"]
+	_, twins, found := strings.Cut(page, "\n## M22 Twins\n")
+	require.True(t, found)
+	twins = rangeOfRules.ReplaceAllStringFunc(twins, func(match string) string {
+		ends := rangeOfRules.FindStringSubmatch(match)
+		first, _ := strconv.Atoi(ends[2])
+		last, _ := strconv.Atoi(ends[3])
+		for i := first; i <= last; i++ {
+			match += " " + ends[1] + strconv.Itoa(i)
+		}
+		return match
+	})
+	named := citedNumber.FindAllString(twins, -1)
+	for _, match := range rule.FindAllStringSubmatch(page, -1) {
+		require.Contains(t, named, match[1], "the table of twins lacks a rule")
 	}
 }
