@@ -202,7 +202,7 @@ func (c *Controller) watchKinds(config Config) {
 	readOnly := watches.ReadOnly(config.Kube, config.Dynamic, config.Freshness)
 
 	templates := readOnly
-	templates.Name, templates.Poll = "templates", true
+	templates.Name = "templates"
 	templates.Parse, templates.Handler, templates.Changed = parseTemplate, c.templateHandler(), c.enqueue
 	c.templates = watches.NewSet[schema.GroupVersionKind](templates)
 

@@ -104,7 +104,7 @@ func withRemediations(t *testing.T, w fakeRemediators, before, test func(t *test
 		c := &Controller{sightings: sightings.New(func() time.Time { return epoch }, func() int64 { return 1 }), budgets: budget.None{}, machineHealthChecks: noMachineHealthChecks{}, nhcs: nhclisters.NewNodeHealthCheckLister(nhcs), nodes: nodeCache{nodes}, nhcStore: nhcs, dynamic: client, index: nodeindex.New(nodeCache{nodes}), leaseStore: cache.NewIndexer(cache.MetaNamespaceKeyFunc, leaseIndexers), leaseNamespace: "leases"}
 		c.remediations = watches.NewSet[schema.GroupKind](watches.Config{
 			Name: "remediations", Client: client, Discovery: server, Access: server, Verbs: []string{"get", "list", "watch"},
-			Interval: watches.PollInterval, Parse: c.parseCR, Indexers: crIndexers, Handler: cache.ResourceEventHandlerFuncs{}, Changed: func([]string) {},
+			Interval: watches.ProbeInterval, Parse: c.parseCR, Indexers: crIndexers, Handler: cache.ResourceEventHandlerFuncs{}, Changed: func([]string) {},
 			CRDs: func(string) ([]string, bool) { return []string{"reboots.example.com"}, w.defined },
 		})
 		_, kinds := wantedKinds(nhc)

@@ -11,7 +11,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
@@ -30,18 +29,18 @@ const keeper = "/kept"
 func (c *Controller) keepKinds() {
 	c.keptKindsMu.Lock()
 	defer c.keptKindsMu.Unlock()
-	kept := map[schema.GroupKind][]types.NamespacedName{}
+	kept := sets.New[schema.GroupKind]()
 	for kind := range c.remediations.Wanted(keeper) {
 		_, read := c.remediations.LastCache(kind)
 		if _, err := c.remediations.Cache(kind); err != nil && !meta.IsNoMatchError(err) && (read || !isForbidden(err)) {
-			kept[kind] = nil // It cannot be told at the moment.
+			kept.Insert(kind) // It cannot be told at the moment.
 		}
 	}
 	for kind, indexer := range c.remediations.Caches() {
 		mapping, _ := c.remediations.Mapping(kind)
 		unseen := mapping != nil && c.writes.Unseen(mapping.Resource.GroupResource(), indexer)
 		if unseen || len(indexer.ListIndexFuncValues(byOwner))+len(indexer.ListIndexFuncValues(byControlPlane)) > 0 {
-			kept[kind] = nil
+			kept.Insert(kind)
 		}
 	}
 	c.remediations.Want(keeper, kept)
@@ -63,7 +62,7 @@ func (c *Controller) keepCreated(name string, results []remediation.NodeResult) 
 	}
 	if nhc, err := c.nhcs.Get(name); err == nil {
 		_, wanted := wantedKinds(nhc)
-		created = created.Difference(sets.KeySet(wanted))
+		created = created.Difference(wanted)
 	}
 	c.wantKept(created.UnsortedList())
 }
@@ -130,9 +129,5 @@ func (c *Controller) findKinds(ctx context.Context) {
 func (c *Controller) wantKept(kinds []schema.GroupKind) {
 	c.keptKindsMu.Lock()
 	defer c.keptKindsMu.Unlock()
-	wanted := c.remediations.Wanted(keeper)
-	for _, kind := range kinds {
-		wanted[kind] = nil
-	}
-	c.remediations.Want(keeper, wanted)
+	c.remediations.Want(keeper, c.remediations.Wanted(keeper).Insert(kinds...))
 }
