@@ -259,7 +259,7 @@ turn-kill-points: localkube build _output/tests ## Kill the controller at each o
 
 # What takes too long for every change, in targets of an hour at most.
 NIGHTLY := nightly-race-unit nightly-race-simulation nightly-race-integration nightly-kill-points test-nodes \
-	$(addprefix nightly-faults-,Quiet Killed Leaders RollingUpdate Clocks APIServer Remediators Nodes NodeHealthChecks Churn MemoryLimit) \
+	$(addprefix nightly-faults-,Killed Leaders RollingUpdate Clocks APIServer Churn MemoryLimit) \
 	$(addprefix nightly-simulation-,0 1 2 3 4 5 6 7 8 9) nightly-fuzz planted-bugs $(addprefix mutation-,$(MUTATED)) nightly-bench \
 	install-test test-versions test-cluster-api verify-cluster-api verify-reproducible verify-release govulncheck
 
