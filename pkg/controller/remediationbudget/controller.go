@@ -19,7 +19,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/dynamic"
 	coreinformers "k8s.io/client-go/informers/core/v1"
@@ -120,7 +119,7 @@ func New(ctx context.Context, config Config) (*Controller, error) {
 	kinds.Parse, kinds.Handler, kinds.Changed = parseBudget, c.budgetHandler(), func([]string) { c.readabilityChanged() }
 	c.kinds = watches.NewSet[schema.GroupVersionKind](kinds)
 	config.Freshness.Subscribe(c.changed)
-	c.kinds.Want(Name, map[schema.GroupVersionKind][]types.NamespacedName{kind: nil})
+	c.kinds.Want(Name, sets.New(kind))
 	s := watches.NewSubscription(ctx)
 	s.SubscribeCRDs(config.CRDs, func(_, group string) { c.kinds.Refresh(group) })
 	return c, s.Err
