@@ -211,8 +211,8 @@ func (c *Controller) watchKinds(config Config) {
 	remediations.Verbs = []string{"get", "list", "watch", "create", "patch", "delete"}
 	remediations.Parse, remediations.Handler = c.parseCR, c.remediationHandler()
 	remediations.Changed = func(owners []string) {
+		c.keepKinds()
 		if slices.Contains(owners, keeper) {
-			c.keepKinds()
 			c.SyncAll() // It is not known which CRs exist.
 		}
 		c.enqueue(slices.DeleteFunc(owners, func(owner string) bool { return owner == keeper }))

@@ -53,7 +53,7 @@ func (c *Controller) nhcChanged(old, nhc *v1alpha1.NodeHealthCheck) {
 	c.enqueue(c.index.SetCheck(checkOf(nhc)))
 	templates, crs := wantedKinds(nhc)
 	c.templates.Want(nhc.Name, templates)
-	c.wantRemediations(nhc.Name, crs)
+	c.remediations.Want(nhc.Name, crs)
 	if old == nil || old.UID != nhc.UID || old.Generation != nhc.Generation {
 		c.budgets.NodesChanged()
 	}
@@ -89,21 +89,8 @@ func (c *Controller) nhcDeleted(name string) {
 	c.budgets.NodesChanged()
 	c.lastStates.forget(name)
 	c.templates.Want(name, nil)
-	c.wantRemediations(name, nil)
+	c.remediations.Want(name, nil)
 	c.enqueue([]string{name})
-}
-
-// wantRemediations replaces the kinds of CRs that a NodeHealthCheck needs. CRs of a kind
-// that is no longer needed may have been the last ones to take the control plane slot.
-func (c *Controller) wantRemediations(nhc string, kinds sets.Set[schema.GroupKind]) {
-	dropped := c.remediations.Wanted(nhc).Difference(kinds).Len() > 0
-	if dropped {
-		c.keepKinds()
-	}
-	c.remediations.Want(nhc, kinds)
-	if dropped {
-		c.ControlPlaneChanged()
-	}
 }
 
 func countRemediations(nhc *v1alpha1.NodeHealthCheck) int {
@@ -204,9 +191,6 @@ func (c *Controller) referringTo(template *object.Template) []string {
 // remediationHandler handles CRs of all watched kinds.
 func (c *Controller) remediationHandler() cache.ResourceEventHandler {
 	return watches.Handler(func(old, cr *object.CR) {
-		if cr == nil && len(c.remediations.Wanted(keeper)) > 0 {
-			c.keepKinds()
-		}
 		for _, version := range []*object.CR{old, cr} {
 			if version != nil {
 				c.crChanged(version)
