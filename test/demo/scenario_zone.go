@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	nhcinformers "github.com/nhc-controller/nhc-controller/pkg/generated/informers/externalversions"
 	"github.com/nhc-controller/nhc-controller/test/localkube"
@@ -32,7 +33,7 @@ type zonePlay struct {
 	*nodesPlay
 	// held are the messages of the nodes that wait for the budget.
 	held   map[string]string
-	budget v1alpha1.RemediationBudgetStatus
+	budget nhcv1alpha1.RemediationBudgetStatus
 }
 
 // perZone is how many nodes each of three zones has.
@@ -112,7 +113,7 @@ func (p *zonePlay) awaitHealthy(ctx context.Context) error {
 // createBudget creates a RemediationBudget for all nodes, with these lines in its spec.
 func (p *zonePlay) createBudget(ctx context.Context, name string, spec ...string) error {
 	p.timeline.say("demo", "RemediationBudget "+name+": "+strings.Join(spec, ", "))
-	manifest := "apiVersion: " + v1alpha1.SchemeGroupVersion.String() + "\nkind: RemediationBudget\nmetadata: {name: " + name + "}\nspec:\n  nodeSelector: {}\n  " +
+	manifest := "apiVersion: " + nhcv1alpha1.SchemeGroupVersion.String() + "\nkind: RemediationBudget\nmetadata: {name: " + name + "}\nspec:\n  nodeSelector: {}\n  " +
 		strings.Join(spec, "\n  ") + "\n"
 	if err := p.apply(ctx, manifest); err != nil {
 		return err
@@ -143,8 +144,8 @@ func (p *zonePlay) watches() []watch {
 			}
 		}
 	}
-	budgets := nhcinformers.NewSharedInformerFactory(p.nhc, 0).Remediation().V1alpha1().RemediationBudgets().Informer()
-	return append(all, watch{budgets, func(object any, deleted bool) { p.seeBudget(object.(*v1alpha1.RemediationBudget), deleted) }})
+	budgets := nhcinformers.NewSharedInformerFactory(p.nhc, 0).NHC().V1alpha1().RemediationBudgets().Informer()
+	return append(all, watch{budgets, func(object any, deleted bool) { p.seeBudget(object.(*nhcv1alpha1.RemediationBudget), deleted) }})
 }
 
 // seeDecisions prints which nodes wait for the budget, and why.
@@ -162,7 +163,7 @@ func (p *zonePlay) seeDecisions(nhc *v1alpha1.NodeHealthCheck) {
 }
 
 // seeBudget prints the numbers of the budget when they change.
-func (p *zonePlay) seeBudget(budget *v1alpha1.RemediationBudget, deleted bool) {
+func (p *zonePlay) seeBudget(budget *nhcv1alpha1.RemediationBudget, deleted bool) {
 	if deleted {
 		p.timeline.say("budget", budget.Name+" deleted")
 		return
@@ -173,9 +174,9 @@ func (p *zonePlay) seeBudget(budget *v1alpha1.RemediationBudget, deleted bool) {
 	}
 }
 
-func (p *zonePlay) budgetLine(status *v1alpha1.RemediationBudgetStatus) string {
-	line := fmt.Sprintf("%d of %d nodes not healthy, %d under remediation", number(status.UnhealthyNodes), number(status.ObservedNodes), number(status.RemediatingNodes))
-	if condition := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionBudgetExhausted); condition != nil && condition.Status == metav1.ConditionTrue {
+func (p *zonePlay) budgetLine(status *nhcv1alpha1.RemediationBudgetStatus) string {
+	line := fmt.Sprintf("%d of %d nodes not healthy, %d under remediation", number(status.NotHealthyNodes), number(status.ObservedNodes), number(status.RemediatingNodes))
+	if condition := meta.FindStatusCondition(status.Conditions, nhcv1alpha1.ConditionBudgetExhausted); condition != nil && condition.Status == metav1.ConditionTrue {
 		line += ". " + condition.Message
 	}
 	return line

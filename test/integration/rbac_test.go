@@ -32,8 +32,8 @@ func TestShippedPermissions(t *testing.T) {
 		"get nodes", "list nodes", "watch nodes", "patch nodes",
 		"list nodehealthchecks.remediation.medik8s.io", "watch nodehealthchecks.remediation.medik8s.io",
 		"update nodehealthchecks/status.remediation.medik8s.io",
-		"get remediationbudgets.remediation.medik8s.io", "list remediationbudgets.remediation.medik8s.io", "watch remediationbudgets.remediation.medik8s.io",
-		"update remediationbudgets/status.remediation.medik8s.io",
+		"get remediationbudgets.nhc-controller.io", "list remediationbudgets.nhc-controller.io", "watch remediationbudgets.nhc-controller.io",
+		"update remediationbudgets/status.nhc-controller.io",
 		"list customresourcedefinitions.apiextensions.k8s.io", "watch customresourcedefinitions.apiextensions.k8s.io",
 		"create tokenreviews.authentication.k8s.io", "create subjectaccessreviews.authorization.k8s.io", "create selfsubjectaccessreviews.authorization.k8s.io",
 		// As every user may.
@@ -45,7 +45,7 @@ func TestShippedPermissions(t *testing.T) {
 		"default":        {"create events.events.k8s.io", "patch events.events.k8s.io"},
 		nodeLeases:       {"list " + leases, "watch " + leases, "create " + leases, "update " + leases, "delete " + leases},
 		deploy.Namespace: {"create " + leases, "get " + leases + " nhc-controller", "update " + leases + " nhc-controller"},
-		"kube-system":    nil,
+		"kube-system":    nil, "kube-node-lease": nil,
 	} {
 		got := rulesOf(t, client, namespace)
 		require.ElementsMatch(t, slices.Concat(everywhere, more), got.UnsortedList(), "22.3: in namespace %s", namespace)

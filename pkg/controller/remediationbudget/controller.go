@@ -28,7 +28,7 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
-	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/budget"
 	"github.com/nhc-controller/nhc-controller/pkg/reconcile"
 	"github.com/nhc-controller/nhc-controller/pkg/staleness"
@@ -90,10 +90,10 @@ type Controller struct {
 }
 
 // kind is that of RemediationBudgets.
-var kind = v1alpha1.SchemeGroupVersion.WithKind(v1alpha1.BudgetKind)
+var kind = nhcv1alpha1.SchemeGroupVersion.WithKind(nhcv1alpha1.BudgetKind)
 
 // budgetResource is where they are served.
-var budgetResource = v1alpha1.SchemeGroupVersion.WithResource(v1alpha1.BudgetPlural).GroupResource()
+var budgetResource = nhcv1alpha1.SchemeGroupVersion.WithResource(nhcv1alpha1.BudgetPlural).GroupResource()
 
 // evaluation is the key in the queue that evaluates all budgets. Others are names of budgets
 // whose status is to be written.
