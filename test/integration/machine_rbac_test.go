@@ -69,6 +69,10 @@ func TestMachinePermissions(t *testing.T) {
 	t.Run("users", func(t *testing.T) { testMachineUsers(t, c) })
 }
 
+func newLease(name string) *coordinationv1.Lease {
+	return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: name}}
+}
+
 // testForeignLeader: the controller finds that lease in whatever namespace it is, and sees no
 // other one.
 func testForeignLeader(t *testing.T, c *cluster) {
