@@ -123,7 +123,8 @@ func NewOverview(snapshot *Snapshot, now time.Time) *Overview {
 		check.Next = nextNodes(nhc, snapshot, now)
 		overview.NodeHealthChecks = append(overview.NodeHealthChecks, check)
 	}
-	overview.Common = common(snapshot.Nodes, overview.failingNodes())
+	failing, triggers := overview.failingNodes()
+	overview.Common = common(snapshot.Nodes, failing, triggers)
 	return overview
 }
 
