@@ -127,9 +127,9 @@ func (p *Policy) explainHeld(t *Target, reason v1alpha1.DecisionReason) string {
 		return "The clock of the controller is too far ahead of the clock of the API server, so the controller cannot know how long a condition has lasted"
 	case v1alpha1.DecidedClusterUpgrading:
 		if !p.Upgrading {
-			return "The machine configuration of Node " + t.Machine.Node + " is being updated"
+			return remediation.Updating
 		}
-		return "The cluster is being upgraded"
+		return remediation.Upgrading
 	case v1alpha1.DecidedPaused:
 		return "The MachineHealthCheck has annotation " + v1beta1.AnnotationPaused
 	case v1alpha1.DecidedGateClosed:
