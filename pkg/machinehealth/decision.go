@@ -136,7 +136,7 @@ func (p *Policy) explainHeld(t *Target, reason v1alpha1.DecisionReason) string {
 		if p.Summary.Allowed() {
 			return "More Machines were unhealthy than maxUnhealthy allows. This one was so then, and may be booting: it has to stay unhealthy for its timeout once more"
 		}
-		return "More Machines are unhealthy than maxUnhealthy allows: condition " + v1beta1.ConditionRemediationAllowed + " has the numbers"
+		return "More Machines are unhealthy than maxUnhealthy allows: it begins when enough of them are healthy again"
 	case v1beta1.DecidedMachinePaused:
 		if t.Machine.Unmanaged {
 			return "The Machine API is not authoritative for the Machine"

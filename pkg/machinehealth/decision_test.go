@@ -101,7 +101,7 @@ func decisionCases() map[string]struct {
 		"M9.1 upgrade":               {policy: func(p *Policy) { p.Upgrading = true }, target: target(machine("m")), want: heldBy(v1alpha1.DecidedClusterUpgrading, remediation.Upgrading)},
 		"M9.1 its Node is updated":   {target: target(machine("m"), updating), want: at(heldBy(v1alpha1.DecidedClusterUpgrading, remediation.Updating), epoch.Add(35*time.Minute))},
 		"M9.1 paused":                {policy: func(p *Policy) { p.Criteria.Paused = true }, target: target(machine("m")), want: heldBy(v1alpha1.DecidedPaused, "The MachineHealthCheck has annotation cluster.x-k8s.io/paused")},
-		"M7.3 blocked":               {policy: blocked, target: target(machine("m")), want: heldBy(v1alpha1.DecidedGateClosed, "More Machines are unhealthy than maxUnhealthy allows: condition RemediationAllowed has the numbers")},
+		"M7.3 blocked":               {policy: blocked, target: target(machine("m")), want: heldBy(v1alpha1.DecidedGateClosed, "More Machines are unhealthy than maxUnhealthy allows: it begins when enough of them are healthy again")},
 		"M9.2 the Machine is paused": {target: target(machine("m"), obstacle(Obstacles{MachinePaused: true})), want: heldBy(v1beta1.DecidedMachinePaused, "The Machine has annotation cluster.x-k8s.io/paused")},
 		"M9.2 another API":           {target: target(machine("m", func(m *Machine) { m.Unmanaged = true }), obstacle(Obstacles{MachinePaused: true})), want: heldBy(v1beta1.DecidedMachinePaused, "The Machine API is not authoritative for the Machine")},
 		"M9.2 the Cluster is paused": {target: target(machine("m", ofClusterAPI), obstacle(Obstacles{ClusterPaused: true})), want: heldBy(v1beta1.DecidedClusterPaused, "Cluster here is paused")},

@@ -87,7 +87,7 @@ type CheckOfNode struct {
 	// Notes are what holds for the whole NodeHealthCheck, as why nothing begins.
 	Notes []string `json:"notes,omitempty"`
 	Steps []Step   `json:"steps,omitempty"`
-	// Gate is absent as long as the controller has counted no nodes, and NotHealthy are the nodes that it lists.
+	// Gate is absent as long as the controller has counted no nodes, and NotHealthy are the nodes that count against it.
 	Gate         *Gate         `json:"gate,omitempty"`
 	NotHealthy   []string      `json:"notHealthy,omitempty"`
 	HealthySince *metav1.Time  `json:"healthySince,omitempty"`
@@ -143,7 +143,7 @@ func NewExplanation(name string, snapshot *Snapshot, details *Details, now time.
 	if node != nil {
 		known = health.EvidenceOf(node, nil)
 		e.describe(node, known)
-		e.Notes = notes(node, snapshot, details)
+		e.Notes = notes(node, snapshot, details, now)
 	}
 	selected := !e.Deleted
 	for _, nhc := range snapshot.NodeHealthChecks {
@@ -232,8 +232,7 @@ func explainCheck(nhc *v1alpha1.NodeHealthCheck, node *corev1.Node, entry *v1alp
 		}
 		check.State, check.Unhealthy, check.NeverReported = verdict.State.String(), instant(verdict.Deadline), verdict.NeverReported()
 	}
-	state := newCheck(nhc)
-	state.Stopped = stop(snapshot.Budgets)
+	state := newCheck(nhc, snapshot, now)
 	check.Steps, check.Gate, check.NotHealthy = steps(nhc), state.Gate, state.NotHealthy()
 	for _, note := range Notes(&state, now) {
 		check.Notes = append(check.Notes, note.Text)

@@ -110,7 +110,9 @@ func (e *Explanation) PartOf(check *CheckOfNode) Part {
 	if check.Decision != nil {
 		part.Fields = append(part.Fields, Field{"Decision", decided(&Target{Decision: check.Decision, HealthySince: check.HealthySince}, now)})
 	}
-	part.Fields = append(part.Fields, Field{"Next", Text(WhatNext(e, check, now))})
+	if next := WhatNext(e, check, now); next != "" {
+		part.Fields = append(part.Fields, Field{"Next", Text(next)})
+	}
 	for _, note := range check.Notes {
 		part.Fields = append(part.Fields, Field{"Note", Cell{Text: note, Style: Warning}})
 	}

@@ -100,9 +100,9 @@ func TestGate(t *testing.T) {
 			nhc.Spec.MaxUnhealthy = new(intstr.Parse(tc.max))
 		}
 		nhc.Status.ObservedNodes, nhc.Status.HealthyNodes = &tc.observed, &tc.healthy
-		require.Equal(t, &tc.want, newCheck(nhc).Gate, name)
+		require.Equal(t, &tc.want, newCheck(nhc, &Snapshot{}, now).Gate, name)
 	}
-	require.Nil(t, newCheck(check()).Gate, "nothing is counted")
+	require.Nil(t, newCheck(check(), &Snapshot{}, now).Gate, "nothing is counted")
 }
 
 func TestSelect(t *testing.T) {
