@@ -22,8 +22,8 @@ func notes(node *corev1.Node, snapshot *Snapshot, details *Details, now time.Tim
 	if deleted := node.DeletionTimestamp; deleted != nil {
 		say("It is being deleted since %s, and waits for its finalizers: %s. Their owners remove them.", SinceWhen(deleted, now), strings.Join(node.Finalizers, ", "))
 	}
-	if node.Labels["type"] == virtualKubelet {
-		say("It is a virtual node: no remediation repairs it. Leave such nodes out by a selector with {key: type, operator: NotIn, values: [%s]}.", virtualKubelet)
+	if Virtual(node) {
+		say("It is a virtual node, which no remediation repairs. Leave such nodes out of the health check with " + LeaveOutVirtual)
 	}
 	remediated := underRemediation(node.Name, snapshot)
 	for i := range node.Spec.Taints {
@@ -61,8 +61,11 @@ var takers = map[string]string{
 	"node.cloudprovider.kubernetes.io/shutdown": "its machine was shut down in the cloud",
 }
 
-// virtualKubelet is the label type of nodes without a machine.
-const virtualKubelet = "virtual-kubelet"
+// LeaveOutVirtual is what leaves virtual nodes out of a selector.
+const LeaveOutVirtual = "matchExpressions: [{key: type, operator: NotIn, values: [virtual-kubelet]}]"
+
+// Virtual reports whether a node stands for no machine.
+func Virtual(node *corev1.Node) bool { return node.Labels["type"] == "virtual-kubelet" }
 
 // silence is for how long what sets a condition may say nothing.
 const silence = time.Hour

@@ -64,7 +64,7 @@ func TestNotes(t *testing.T) {
 		"FR-412 the cluster autoscaler":                    {node: taker("ToBeDeletedByClusterAutoscaler"), want: taken("ToBeDeletedByClusterAutoscaler", "the cluster autoscaler removes its machine")},
 		"FR-412 Karpenter":                                 {node: taker("karpenter.sh/disrupted"), want: taken("karpenter.sh/disrupted", "Karpenter removes its machine")},
 		"FR-413 shut down":                                 {node: taker("node.cloudprovider.kubernetes.io/shutdown"), want: taken("node.cloudprovider.kubernetes.io/shutdown", "its machine was shut down in the cloud")},
-		"FR-414 virtual":                                   {node: virtual, want: []string{"It is a virtual node: no remediation repairs it. Leave such nodes out by a selector with {key: type, operator: NotIn, values: [virtual-kubelet]}."}},
+		"FR-414 virtual":                                   {node: virtual, want: []string{"It is a virtual node, which no remediation repairs. Leave such nodes out of the health check with matchExpressions: [{key: type, operator: NotIn, values: [virtual-kubelet]}]"}},
 		"FR-417 a source that says nothing":                {node: reported(time.Minute, 72*time.Hour), snapshot: disks, want: []string{"Condition Disk=True was last reported 3d ago, although the kubelet reports: does what sets it still run?"}},
 		"FR-417 a source that works":                       {node: reported(time.Minute, 10*time.Minute), snapshot: disks},
 		"FR-417 no health check looks at it":               {node: reported(time.Minute, 72*time.Hour)},
