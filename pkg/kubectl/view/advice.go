@@ -91,11 +91,15 @@ func opening(gate *Gate, nodes []string) string {
 	case len(nodes) < gate.NotHealthy: // Some cannot be read: naming the others would mislead.
 		return ""
 	}
-	more := ""
-	if len(nodes) > shownNames {
-		nodes, more = nodes[:shownNames], fmt.Sprintf(" and %d more", len(nodes)-shownNames)
+	return fmt.Sprintf("%d of these have to be healthy: %s", gate.NotHealthy-gate.MaxNotHealthy, firstNames(nodes))
+}
+
+// firstNames names the first of many.
+func firstNames(names []string) string {
+	if more := len(names) - shownNames; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:shownNames], ", "), more)
 	}
-	return fmt.Sprintf("%d of these have to be healthy: %s%s", gate.NotHealthy-gate.MaxNotHealthy, strings.Join(nodes, ", "), more)
+	return strings.Join(names, ", ")
 }
 
 // WhatNext says what happens without an action of the user, or which action is needed. It is empty if the message of

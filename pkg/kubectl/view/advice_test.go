@@ -4,6 +4,7 @@
 package view
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -80,15 +81,22 @@ func TestWhatNext(t *testing.T) {
 	}
 }
 
-func TestRepeatedMessage(t *testing.T) {
+// TestTogether: those that wait for the same share a row, whatever their place is.
+func TestTogether(t *testing.T) {
 	t.Parallel()
-	text := "too many (total: 3, unhealthy: 2)"
-	machine := machinev1beta1.UnhealthyMachine{Name: "m", Decision: *decision(v1alpha1.DecidedGateClosed, text, nil)}
-	overview := &Overview{MachineHealthChecks: []*machinev1beta1.MachineHealthCheck{{Status: machinev1beta1.MachineHealthCheckStatus{
-		Conditions:        []machinev1beta1.Condition{{Type: machinev1beta1.ConditionRemediationAllowed, Status: corev1.ConditionFalse, Message: text}},
-		UnhealthyMachines: []machinev1beta1.UnhealthyMachine{machine, machine},
-	}}}}
-	require.Equal(t, 1, strings.Count(printedOverview(overview), text))
+	waits := func(name string, age time.Duration, message string) Target {
+		return Target{Name: name, Detected: ago(age), Decision: decision(v1alpha1.DecidedBudgetExhausted, message, nil)}
+	}
+	nodes := []Target{waits("a", time.Minute, "all: 0 of 0 (1st of 3 that wait)"), waits("b", time.Hour, "pool: 1 of 1"), waits("c", 2*time.Minute, "all: 0 of 0 (2nd of 3 that wait)"), waits("d", time.Second, "all: 0 of 0 (13th of 3 that wait)")}
+	machine := machinev1beta1.UnhealthyMachine{Name: "m", Decision: *decision(v1alpha1.DecidedGateClosed, "too many", nil)}
+	overview := &Overview{Time: metav1.NewTime(now), NodeHealthChecks: []Check{{Name: "workers", Nodes: nodes}}, MachineHealthChecks: []*machinev1beta1.MachineHealthCheck{{
+		Status: machinev1beta1.MachineHealthCheckStatus{UnhealthyMachines: []machinev1beta1.UnhealthyMachine{machine, machine}},
+	}}}
+	text := printedOverview(overview)
+	require.Contains(t, text, "workers  3 nodes  2m   Held   a, c, d: BudgetExhausted: all: 0 of 0\nworkers  b        60m  Held   BudgetExhausted: pool: 1 of 1\n")
+	require.Contains(t, text, "2 Machines  -    Held   m, m: GateClosed: too many\n")
+	require.Equal(t, []string{"a", "c", "d"}, UnhealthyNodes(overview, false).Rows[0][4].Names)
+	require.Len(t, UnhealthyNodes(overview, true).Rows, 4)
 }
 
 func printedOverview(overview *Overview) string {
@@ -100,8 +108,11 @@ func printedOverview(overview *Overview) string {
 // TestShortLists: a list is as long as a screen, and says what is left out.
 func TestShortLists(t *testing.T) {
 	t.Parallel()
-	overview := &Overview{NodeHealthChecks: []Check{{Name: "workers", Nodes: make([]Target, 120)}},
+	overview := &Overview{NodeHealthChecks: []Check{{Name: "workers"}},
 		Common: []Shared{{What: "zone=a", Failing: 8, AllFailing: 8, Others: 1, AllOthers: 32}}}
+	for i := range 120 {
+		overview.NodeHealthChecks[0].Nodes = append(overview.NodeHealthChecks[0].Nodes, Target{Name: "n", Decision: decision(v1alpha1.DecidedLeaseTaken, strconv.Itoa(i), nil)})
+	}
 	text := printedOverview(overview)
 	require.Contains(t, text, "100 more are not shown: -o wide shows all")
 	require.Contains(t, text, "8 of 8 nodes that fail have zone=a, and 1 of 32 others.")

@@ -42,6 +42,8 @@ type Explanation struct {
 	Unreadable   bool `json:"unreadable,omitempty"`
 	ControlPlane bool `json:"controlPlane,omitempty"`
 	Held         bool `json:"held,omitempty"`
+	// Stopped says by which RemediationBudget everything is stopped, empty if nothing is.
+	Stopped string `json:"stopped,omitempty"`
 	// Notes are warnings about the Node, with advice.
 	Notes      []string    `json:"notes,omitempty"`
 	Conditions []Condition `json:"conditions,omitempty"`
@@ -135,7 +137,7 @@ type NotSelected struct {
 
 // NewExplanation explains a node. It is nil if there is no such node, and no health check knows it.
 func NewExplanation(name string, snapshot *Snapshot, details *Details, now time.Time) *Explanation {
-	e := &Explanation{Time: metav1.NewTime(now), Node: name, Leader: snapshot.Leader, Checks: []CheckOfNode{}, Missing: snapshot.Missing}
+	e := &Explanation{Time: metav1.NewTime(now), Node: name, Leader: snapshot.Leader, Stopped: Stop(snapshot.Budgets), Checks: []CheckOfNode{}, Missing: snapshot.Missing}
 	node := findNode(snapshot, name)
 	e.Unreadable = node == nil && snapshot.misses("nodes")
 	e.Deleted = node == nil && !e.Unreadable

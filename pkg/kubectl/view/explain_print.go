@@ -76,6 +76,9 @@ func summary(e *Explanation) [][]Cell {
 
 // NodeNotes are notes about the node that do not depend on a health check.
 func NodeNotes(e *Explanation) (notes []Cell) {
+	if e.Stopped != "" {
+		notes = append(notes, Cell{Text: e.Stopped, Style: Bad})
+	}
 	if e.Deleted {
 		notes = append(notes, Cell{Text: "The Node does not exist.", Style: Bad})
 	}

@@ -132,7 +132,7 @@ func newCheck(nhc *v1alpha1.NodeHealthCheck, snapshot *Snapshot, now time.Time) 
 		ObservedNodes: value(status.ObservedNodes), HealthyNodes: value(status.HealthyNodes), UnhealthyNodes: value(status.UnhealthyNodeCount),
 		SoonUnhealthyNodes: value(status.SoonUnhealthyNodes), RemediatingNodes: value(status.RemediatingNodes),
 		PauseRequests: nhc.Spec.PauseRequests, DryRun: nhc.Spec.Mode == v1alpha1.ModeDryRun,
-		Stopped: stop(snapshot.Budgets), Next: nextNodes(nhc, snapshot, now),
+		Stopped: Stop(snapshot.Budgets), Next: nextNodes(nhc, snapshot, now),
 	}
 	if status.ObservedNodes != nil && status.HealthyNodes != nil {
 		gate := health.EvaluateGate(nhc.Spec.MinHealthy, nhc.Spec.MaxUnhealthy, check.ObservedNodes, check.HealthyNodes)
