@@ -167,7 +167,7 @@ func testPluginStopAll(viewer, editor *user) {
 	editor.fails(`Everything is stopped for 2 reasons: name one with --reason, or use --all-reasons: "incident 4711", "drill".`, "resume-all")
 	editor.shows([]string{`stop-all-2 deleted.`, `Everything is still stopped for "incident 4711".`}, "resume-all", "--reason=drill")
 	editor.eventually("the budget binds", func() bool { // At the latest two seconds after it was written (spec B4.2).
-		budget, err := editor.nhc.RemediationV1alpha1().RemediationBudgets().Get(editor.t.Context(), "stop-all", metav1.GetOptions{})
+		budget, err := editor.nhc.NHCV1alpha1().RemediationBudgets().Get(editor.t.Context(), "stop-all", metav1.GetOptions{})
 		return err == nil && budget.Status.ObservedGeneration == budget.Generation
 	})
 	editor.fail("a")

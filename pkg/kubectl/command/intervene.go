@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/util/retry"
 
+	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/cluster"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
@@ -111,7 +112,7 @@ func (c *change) needed(err error) error {
 }
 
 // singular are the names of kinds in sentences.
-var singular = map[string]string{v1alpha1.Plural: v1alpha1.Kind, v1alpha1.BudgetPlural: v1alpha1.BudgetKind, "nodes": "Node"}
+var singular = map[string]string{v1alpha1.Plural: v1alpha1.Kind, nhcv1alpha1.BudgetPlural: nhcv1alpha1.BudgetKind, "nodes": "Node"}
 
 // each does the same to several objects. It goes on after an error.
 func (c *change) each(ctx context.Context, names []string, kind string, list func(context.Context, *cluster.Clients) ([]string, error), do func(*Intervener, string) (Result, error)) error {
