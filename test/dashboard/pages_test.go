@@ -126,7 +126,7 @@ func TestLarge(t *testing.T) {
 	b.open(address)
 	s.set(large(5000))
 	b.updated(s)
-	require.Contains(t, b.text(), "Show all 1671")
+	require.Contains(t, b.text(), "Show each of the 1671")
 	run(b, chromedp.Click(chromedp.CSS("section a[href='nodes?list=unhealthy-nodes']")))
 	b.shows("1 to 200 of 1671 rows")
 	run(b, chromedp.Click(chromedp.CSS("a[rel=next]")))
