@@ -73,7 +73,7 @@ var specRules = map[string]struct {
 
 	"dry run":      {base: classicSpec, changes: `{mode: DryRun}`},
 	"enforced":     {base: classicSpec, changes: `{mode: Enforce}`},
-	"another mode": {base: classicSpec, changes: `{mode: Never}`, denied: []string{"mode must be Enforce or DryRun: Never"}},
+	"another mode": {base: classicSpec, changes: `{mode: Never}`, denied: []string{`spec.mode: Unsupported value: "Never": supported values: "Enforce", "DryRun"`}},
 
 	"no selector":                  {base: classicSpec, changes: `{selector: null}`, denied: []string{noSelector}},
 	"empty selector":               {base: classicSpec, changes: `{selector: {}}`, denied: []string{noSelector}},
