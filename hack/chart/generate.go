@@ -48,6 +48,7 @@ var sources = []source{
 	{manifest: "base/rbac/aggregation.yaml", template: "rbac-aggregation.yaml"},
 	{manifest: "base/rbac/users.yaml", template: "rbac-users.yaml", patches: []patch{
 		{role: "nhc-view", manifest: machines + "without-crd/view.yaml", condition: ".Values.machineHealthCheck.enabled"},
+		{role: "nhc-operate", manifest: machines + "without-crd/view.yaml", condition: ".Values.machineHealthCheck.enabled"},
 		{role: "nhc-aggregate-to-view", manifest: machines + "without-crd/view.yaml", condition: ".Values.machineHealthCheck.enabled"},
 		{role: "nhc-edit", manifest: machines + "without-crd/edit.yaml", condition: ".Values.machineHealthCheck.enabled"},
 	}},

@@ -112,6 +112,9 @@ func TestUserRoles(t *testing.T) {
 		_, err := s.nhc.RemediationV1alpha1().NodeHealthChecks().Create(t.Context(), s.spec(), metav1.CreateOptions{})
 		require.NoError(t, err)
 		s.newUser("nhc-pause", "").testPauses()
+		onCall := s.newUser("nhc-operate", "")
+		onCall.testPauses()
+		onCall.testOperates()
 	})
 }
 
@@ -161,6 +164,31 @@ func testBudgetRoles(s *scenario) {
 		viewer.requireDenied(`cannot create resource "remediationbudgets"`, "kubectl create --filename="+path)
 	}
 	s.newUser("admin", s.name).requireDenied(`cannot get resource "remediationbudgets"`, "kubectl get rbudget $NHC")
+}
+
+// testOperates: people on call stop everything, let it go on and hold a node. They lift no limit of others.
+func (u *user) testOperates() {
+	u.t.Helper()
+	u.createNodes("a")
+	budget := func(name string) string {
+		path := filepath.Join(u.t.TempDir(), "budget.yaml")
+		manifest := fmt.Sprintf("{apiVersion: %s, kind: %s, metadata: {name: %s}, spec: {nodeSelector: {matchLabels: {%s: ''}}, maxConcurrent: 0}}",
+			nhcv1alpha1.SchemeGroupVersion, nhcv1alpha1.BudgetKind, name, u.scenario.name)
+		require.NoError(u.t, os.WriteFile(path, []byte(manifest), 0o600))
+		return path
+	}
+	u.require("kubectl create --filename=" + budget("stop-all"))
+	u.requireDenied(`cannot patch resource "remediationbudgets"`, `kubectl patch rbudget stop-all --type=merge -p '{"spec":{"maxConcurrent":9}}'`)
+	u.require("kubectl delete rbudget stop-all")
+	u.require("kubectl create --filename=" + budget(u.scenario.name))
+	u.requireDenied(`cannot delete resource "remediationbudgets"`, "kubectl delete rbudget $NHC")
+	u.require("kubectl label node " + u.node("a") + " " + v1alpha1.LabelExclude + "=true")
+	u.require("kubectl annotate node " + u.node("a") + " " + v1alpha1.AnnotationManuallyConfirmedHealthy + "=")
+	u.requireDenied(`cannot delete resource "nodes"`, "kubectl delete node "+u.node("a"))
+	u.require("kubectl get events,leases --all-namespaces")
+	u.requireDenied(`cannot delete resource "leases"`, "kubectl delete lease any")
+	u.require("kubectl auth can-i delete selfnoderemediations.self-node-remediation.medik8s.io --all-namespaces")
+	u.requireDenied("", "kubectl auth can-i create selfnoderemediations.self-node-remediation.medik8s.io --all-namespaces")
 }
 
 // testPauses: pause requests and nothing else, by whatever patch.
