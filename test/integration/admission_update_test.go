@@ -169,7 +169,7 @@ func versionSchema(crd *unstructured.Unstructured) map[string]any {
 func (a *admission) withoutRules(store func()) {
 	a.Helper()
 	crds := a.cluster.dynamic.Resource(crdResource)
-	name := a.plural + "." + v1alpha1.GroupName
+	name := a.plural + "." + a.version.Group
 	withRules, err := crds.Get(a.Context(), name, metav1.GetOptions{})
 	require.NoError(a, err)
 	replaceSchema := func(schema map[string]any) {

@@ -120,7 +120,7 @@ func TestRollback(t *testing.T) {
 		return len(s.status().RemediationHistory) > 0
 	})
 	require.Equal(t, int32(1), *s.status().RemediatingNodes)
-	require.Empty(t, tried.get().Spec.Mode, "a write without it has been stored")
+	require.Equal(t, v1alpha1.ModeEnforce, tried.get().Spec.Mode, "a write without it has been stored: the default")
 	require.Equal(t, v1alpha1.PhasePaused, tried.status().Phase)
 	require.Equal(t, acquired, s.nodeLease("a").Spec.AcquireTime, "14.5: it was never lost")
 	s.heal("a")

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
@@ -187,8 +188,13 @@ func (u *user) testOperates() {
 	u.requireDenied(`cannot delete resource "nodes"`, "kubectl delete node "+u.node("a"))
 	u.require("kubectl get events,leases --all-namespaces")
 	u.requireDenied(`cannot delete resource "leases"`, "kubectl delete lease any")
-	u.require("kubectl auth can-i delete selfnoderemediations.self-node-remediation.medik8s.io --all-namespaces")
-	u.requireDenied("", "kubectl auth can-i create selfnoderemediations.self-node-remediation.medik8s.io --all-namespaces")
+	for verb, want := range map[string]bool{"delete": true, "create": false} {
+		review, err := u.kube.AuthorizationV1().SubjectAccessReviews().Create(u.t.Context(), &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+			User: u.name, ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: verb, Group: "self-node-remediation.medik8s.io", Resource: "selfnoderemediations"},
+		}}, metav1.CreateOptions{})
+		require.NoError(u.t, err)
+		require.Equal(u.t, want, review.Status.Allowed, verb)
+	}
 }
 
 // testPauses: pause requests and nothing else, by whatever patch.
