@@ -49,16 +49,6 @@ func (p *Policy) Decision(plan *NodePlan, outcome *Outcome) v1alpha1.Decision {
 		if plan.Creates() || plan.Exhausted {
 			reason, until = v1alpha1.DecidedNextBatch, time.Time{}
 		}
-	case Unanswered:
-		until = time.Time{}
-		switch {
-		case plan.Node.LastFailed != "": // It is tried again. The last decision holds until there is an answer.
-			reason = plan.Node.LastFailed
-		case plan.Creates() || plan.Exhausted:
-			reason, message = v1alpha1.DecidedNextBatch, NoAnswer
-		default:
-			message = NoAnswer
-		}
 	case Requested: // Of Machines: machinehealth decides about them.
 	}
 	decision := v1alpha1.Decision{Type: reason.Type(), Reason: reason}
@@ -77,9 +67,6 @@ func (p *Policy) Decision(plan *NodePlan, outcome *Outcome) v1alpha1.Decision {
 
 // Relapse is the message of a decision after a live read that does not confirm the end of a remediation.
 const Relapse = "A live read does not show the recovery that the cache shows, so nothing is deleted"
-
-// NoAnswer is the message of a decision while the API server has not answered.
-const NoAnswer = "The API server has not answered the last request yet"
 
 // Storable returns an instant rounded up to whole seconds. It returns nil for the zero time,
 // and for an instant that the API cannot store: its years have four digits, and instants are

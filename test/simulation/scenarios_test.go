@@ -38,6 +38,8 @@ func TestScenarios(t *testing.T) {
 		"5.8 the episode of a dry run":                      dryRunEpisode,
 		"6.6 a permission is missing for a while":           permissionMissing,
 		"8.4 one evaluation for a batch":                    gateDuringBatch,
+		"8.4 12.2 lists of the control plane hang":          hangingLists,
+		"8.4 a late answer":                                 lateAnswer,
 		"9.7 after a storm":                                 afterStorm,
 		"10.3 10.4 a pause ends":                            pauseEnds,
 		"11.5 two select one node":                          twoSelectOneNode,
@@ -236,6 +238,47 @@ func gateDuringBatch(t *testing.T, c *cluster) {
 	c.judge.EndFault(time.Now(), slow)
 	require.Equal(t, []string{"worker-0", "worker-1", "worker-2"}, c.remediated(), "all of the batch, and no others")
 	require.Equal(t, v1alpha1.DecidedGateClosed, c.decided("worker-3"))
+}
+
+// hangingLists: candidates of the control plane wait for one list, not each for its own, and the others for no more than that.
+func hangingLists(t *testing.T, c *cluster) {
+	for _, name := range []string{"master-3", "master-4"} { // Enough for a quorum without two.
+		c.createNode(name, corev1.ConditionTrue)
+		c.changeNode(name, func(node *unstructured.Unstructured) {
+			setEntry(node, "labels", "node-role.kubernetes.io/control-plane", "")
+		})
+	}
+	c.sleep(inTime)
+	c.slowRequests("list "+c.kinds[0].crs().Resource, time.Hour)
+	const hang = 10 * time.Second
+	c.judge.BeginFault(time.Now(), "lists hang", rules.Tolerance{Cache: hang, LiveRead: hang, Sync: hang})
+	c.disturb("lists hang", 2*time.Minute)
+	c.unready("master-0", "master-1")
+	c.sleep(2 * inTime)
+	c.unready("worker-0")
+	c.sleep(10 * time.Second)
+	require.Equal(t, []string{"worker-0"}, c.remediated())
+	c.slowRequests("list "+c.kinds[0].crs().Resource, 0)
+	c.sleep(time.Minute)
+	require.Equal(t, []string{"master-0", "worker-0"}, c.remediated())
+}
+
+// lateAnswer: a CR whose creation takes long is reported and counted all the same.
+func lateAnswer(t *testing.T, c *cluster) {
+	const late = 5 * time.Second
+	c.judge.BeginFault(time.Now(), "creations take a while", rules.Tolerance{Cache: late, LiveRead: late, Sync: late})
+	c.disturb("creations take a while", time.Minute)
+	c.slowRequests("create "+c.kinds[0].crs().Resource, late)
+	c.unready("worker-0")
+	c.sleep(10 * time.Second)
+	require.Len(t, c.notes("Node", "RemediationCreated"), 1)
+	families, err := c.leader().registry.Gather()
+	require.NoError(t, err)
+	for _, family := range families {
+		if family.GetName() == "nhc_detection_to_creation_seconds" {
+			require.EqualValues(t, 1, family.GetMetric()[0].GetHistogram().GetSampleCount())
+		}
+	}
 }
 
 func afterStorm(t *testing.T, c *cluster) {

@@ -54,7 +54,7 @@ func (c *Controller) keepCreated(name string, results []remediation.NodeResult) 
 	for _, result := range results {
 		if cr := result.Outcome.NewCR(); cr != nil {
 			created.Insert(cr.GroupVersionKind().GroupKind())
-		} else if result.Outcome.Uncertain() {
+		} else if result.Outcome.Result == remediation.Unknown {
 			created = created.Union(kindsOf(result.Plan))
 		}
 	}
