@@ -44,6 +44,7 @@ func TestScenarios(t *testing.T) {
 		"10.3 10.4 a pause ends":                            pauseEnds,
 		"11.5 two select one node":                          twoSelectOneNode,
 		"11.6 a remediation object vanishes":                objectVanishes,
+		"19.1 23b.1 a creation that no watch shows":         creationUnseen,
 		"12.1 each label of the control plane":              controlPlaneLabels,
 		"14.3 the lease of another holder":                  leaseOfAnother,
 		"14.8 the lease is lost":                            leaseLost,
@@ -350,6 +351,26 @@ func objectVanishes(t *testing.T, c *cluster) {
 	require.Equal(t, c.crs()[0].UID, entry.Remediations[0].Resource.UID)
 	require.NotEqual(t, old.UID, entry.Remediations[0].Resource.UID)
 	require.WithinDuration(t, time.Now(), entry.Remediations[0].Started.Time, inTime)
+}
+
+// creationUnseen: the watch shows a CR later than a sync waits for it. It is one step, with one event.
+func creationUnseen(t *testing.T, c *cluster) {
+	c.beginLag(c.kinds[0].crs(), 50*time.Second)
+	c.unready("worker-0")
+	c.sleep(5 * time.Second)
+	require.Len(t, c.crs(), 1)
+	c.changeSpec("blue", func(spec *v1alpha1.NodeHealthCheckSpec) { spec.PauseRequests = []string{"maintenance"} })
+	c.sleep(35 * time.Second)
+	c.endLag()
+	c.sleep(time.Minute)
+	c.heal("worker-0")
+	c.sleep(2 * inTime)
+	require.Empty(t, c.crs())
+	episodes := c.nhc("blue").Status.RemediationHistory
+	require.Len(t, episodes, 1)
+	require.Len(t, episodes[0].Steps, 1)
+	require.Equal(t, v1alpha1.StepRecovered, episodes[0].Steps[0].Result)
+	require.Len(t, c.notes("Node", "RemediationCreated"), 1)
 }
 
 func controlPlaneLabels(t *testing.T, c *cluster) {

@@ -149,6 +149,9 @@ func (c *Controller) rememberOutcomes(ctx context.Context, s *snapshot, results 
 		if outcome.CR != nil {
 			c.nameAsRead(outcome.CR)
 		}
+		if cr := outcome.NewCR(); cr != nil {
+			c.lastStates.record(s.nhc.Name, cr, false)
+		}
 		for _, cr := range outcome.Deleted {
 			state.deletionRequested[cr.UID] = true
 		}
