@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
+	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/test/memapi"
 	"github.com/nhc-controller/nhc-controller/test/rules"
@@ -35,14 +36,11 @@ func TestRemediationsUnread(t *testing.T) {
 			withMachines(t, func(t *testing.T, m *machineAPI) {
 				c := m.cluster
 				machine := m.addMachine(m.newSet("workers", "worker"), "a", "worker-0")
-				m.addMHC("first", "a", func(mhc *v1beta1.MachineHealthCheck) {
-					mhc.Annotations = map[string]string{v1beta1.AnnotationPaused: ""}
-				})
 				m.addMHC("second", "a", func(mhc *v1beta1.MachineHealthCheck) { mhc.Spec.RemediationTemplate = &c.references()[0] })
 				c.setReady("worker-0", corev1.ConditionUnknown)
 				m.sleep(time.Minute)
 				require.Len(t, c.crs(), 1)
-				m.changeMHC("first", func(mhc *v1beta1.MachineHealthCheck) { delete(mhc.Annotations, v1beta1.AnnotationPaused) })
+				m.addMHC("first", "a", asItIs)
 				m.sleep(time.Minute)
 				require.Equal(t, v1beta1.DecidedOtherHealthCheck, m.decision("first", machine))
 				before := m.mhc("first").ResourceVersion
@@ -218,8 +216,8 @@ func TestNewLeaderCountsMachines(t *testing.T) {
 			t.Parallel()
 			withBudget(t, 1, func(t *testing.T, m *machineAPI) {
 				c := m.cluster
-				c.changeBudget("amber", func(spec *v1alpha1.RemediationBudgetSpec) {
-					spec.NodeSelector, spec.MachineSelector = nil, &v1alpha1.BudgetMachineSelector{Namespace: machineNamespace}
+				c.changeBudget("amber", func(spec *nhcv1alpha1.RemediationBudgetSpec) {
+					spec.NodeSelector, spec.MachineSelector = nil, &nhcv1alpha1.BudgetMachineSelector{Namespace: machineNamespace}
 				})
 				set := m.newSet("workers", "worker")
 				first, second := m.addMachine(set, "a", "worker-0"), m.addMachine(set, "a", "worker-1")

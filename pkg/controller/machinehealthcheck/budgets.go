@@ -122,7 +122,7 @@ func (c *Controller) Observe(name string) budget.Observation {
 	for _, machine := range c.machinesOf(name) {
 		observed.Unhealthy = observed.Unhealthy || c.judgedUnhealthy(machine)
 		for _, cr := range c.cachedCRs(machine.Namespace, machine.Name) {
-			if len(ownersOf(cr)) > 0 || c.adopterOf(cr, machine) != "" {
+			if len(ownersOf(cr)) > 0 {
 				remediating(cr.CreationTimestamp.Time)
 			}
 		}
@@ -227,7 +227,7 @@ func (c *Controller) MachineNames() (names []string) {
 func (c *Controller) MachinesReadable() error {
 	wanted := c.machines.Wanted(machineOwner)
 	for _, kind := range machineKinds {
-		if _, watched := wanted[kind]; !watched {
+		if !wanted.Has(kind) {
 			continue
 		}
 		switch _, err := c.machines.Cache(kind); {

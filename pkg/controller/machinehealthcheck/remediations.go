@@ -6,12 +6,10 @@ package machinehealthcheck
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -20,7 +18,6 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/machinehealth"
-	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
@@ -29,20 +26,20 @@ import (
 // before, here or in another process, stay while they have CRs, also when it is gone. It returns the kinds of
 // CRs. A handler and a worker may call it at the same time for a MachineHealthCheck that was deleted and
 // created again. Each call reads the cache, so the last one has the latest state.
-func (c *Controller) wantKinds(key cache.ObjectName) map[schema.GroupKind][]types.NamespacedName {
+func (c *Controller) wantKinds(key cache.ObjectName) sets.Set[schema.GroupKind] {
 	c.wantsMu.Lock()
 	defer c.wantsMu.Unlock()
 	templates, crs := c.neededKinds(key)
-	maps.Copy(crs, c.kindsWithCRs(key))
+	crs = crs.Union(c.kindsWithCRs(key))
 	c.templates.Want(key.String(), templates)
 	c.remediations.Want(key.String(), crs)
 	return crs
 }
 
 // neededKinds returns the kinds that a MachineHealthCheck needs, none if it is gone: the kind of its
-// template, with the template, and the kinds of its CRs, including those that only status still names.
-func (c *Controller) neededKinds(key cache.ObjectName) (templates map[schema.GroupVersionKind][]types.NamespacedName, crs map[schema.GroupKind][]types.NamespacedName) {
-	templates, crs = map[schema.GroupVersionKind][]types.NamespacedName{}, map[schema.GroupKind][]types.NamespacedName{}
+// template, and the kinds of its CRs, including those that only status still names.
+func (c *Controller) neededKinds(key cache.ObjectName) (templates sets.Set[schema.GroupVersionKind], crs sets.Set[schema.GroupKind]) {
+	templates, crs = sets.New[schema.GroupVersionKind](), sets.New[schema.GroupKind]()
 	check, err := c.checks.MachineHealthChecks(key.Namespace).Get(key.Name)
 	if err != nil {
 		return templates, crs
@@ -50,15 +47,15 @@ func (c *Controller) neededKinds(key cache.ObjectName) (templates map[schema.Gro
 	if criteria := c.criteriaOf(check); criteria.Template != nil {
 		kind := criteria.Template.GroupVersionKind()
 		if criteria.Problem == "" {
-			templates[kind] = []types.NamespacedName{{Namespace: check.Namespace, Name: criteria.Template.Name}}
+			templates.Insert(kind)
 		}
 		// An invalid spec ends no remediation, so running ones have to be known (spec M3.4).
 		if of := remediationKind(kind); of.Version != "" && of.Kind != "" && of.Kind != kind.Kind {
-			crs[of.GroupKind()] = nil
+			crs.Insert(of.GroupKind())
 		}
 	}
 	for _, listed := range check.Status.RemediationKinds { // Another process may have left some.
-		crs[kindOf(listed)] = nil
+		crs.Insert(kindOf(listed))
 	}
 	return templates, crs
 }
@@ -66,8 +63,8 @@ func (c *Controller) neededKinds(key cache.ObjectName) (templates map[schema.Gro
 // kindsWithCRs returns the kinds that a MachineHealthCheck has wanted so far and that still have CRs of
 // it. A kind that cannot be read counts, too. These kinds are watched as long as there are CRs, also if
 // the MachineHealthCheck is gone: nothing else may begin for their Machines (spec M7.4).
-func (c *Controller) kindsWithCRs(key cache.ObjectName) map[schema.GroupKind][]types.NamespacedName {
-	kinds, owned := map[schema.GroupKind][]types.NamespacedName{}, c.ownedLast(key)
+func (c *Controller) kindsWithCRs(key cache.ObjectName) sets.Set[schema.GroupKind] {
+	kinds, owned := sets.New[schema.GroupKind](), c.ownedLast(key)
 	for kind := range c.remediations.Wanted(key.String()) {
 		indexer, err := c.remediations.Cache(kind)
 		if err == nil {
@@ -78,7 +75,7 @@ func (c *Controller) kindsWithCRs(key cache.ObjectName) map[schema.GroupKind][]t
 		} else if meta.IsNoMatchError(err) {
 			continue // What is not served has no objects.
 		}
-		kinds[kind] = nil
+		kinds.Insert(kind)
 	}
 	return kinds
 }
@@ -113,12 +110,8 @@ func (c *Controller) observeTemplate(s *snapshot) error {
 
 var errNoTemplateSpec = errors.New("it has no spec.template.spec")
 
-// templateOf returns the template of a MachineHealthCheck, nil if its spec has none. The error says why it cannot be
-// used.
+// templateOf returns the template of a MachineHealthCheck. The error says why it cannot be used.
 func (c *Controller) templateOf(check *v1beta1.MachineHealthCheck, criteria *machinehealth.Criteria) (*object.Template, error) {
-	if criteria.Strategy != machinehealth.Template || criteria.Problem != "" {
-		return nil, nil //nolint:nilnil // nil is the answer
-	}
 	kind := criteria.Template.GroupVersionKind()
 	template, err := c.templates.Get(kind, types.NamespacedName{Namespace: check.Namespace, Name: criteria.Template.Name})
 	if err == nil {
@@ -174,7 +167,7 @@ func (c *Controller) observeCRs(s *snapshot) (map[string]machineCRs, error) {
 				continue
 			}
 			of := crs[cr.Name]
-			if cr.OwnedBy(s.policy.Owner) || c.adopterOf(cr, s.machines.Named(cr.Name)) == s.check.Name {
+			if cr.OwnedBy(s.policy.Owner) {
 				of.own, used, version = append(of.own, cr), true, cr.GroupVersionKind().Version
 			} else if kind == needed {
 				of.foreign = cr
@@ -189,26 +182,6 @@ func (c *Controller) observeCRs(s *snapshot) (map[string]machineCRs, error) {
 		slices.SortFunc(of.own, func(a, b *object.CR) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
 	}
 	return crs, nil
-}
-
-// adopterOf returns the name of the MachineHealthCheck that goes on with a CR that another controller has left for
-// a Machine (nil if it is gone). It is empty if none does, or if the CR was not left by another controller (spec
-// M12.4).
-func (c *Controller) adopterOf(cr *object.CR, machine *machinehealth.Machine) string {
-	if machine == nil || !cr.LeftForMachine(targetOf(machine)) {
-		return ""
-	}
-	holder := remediation.LeaseHolder(c.lease(object.LeaseName(machine.Node)))
-	checks, _ := c.checks.MachineHealthChecks(cr.Namespace).List(labels.Everything()) // A cache in memory has no errors.
-	var candidates []machinehealth.Candidate
-	for _, check := range checks {
-		if criteria := c.criteriaOf(check); criteria.API == machine.API() && criteria.HasTemplateOf(cr) {
-			candidates = append(candidates, machinehealth.Candidate{
-				Name: check.Name, HoldsLease: holder == ownerOf(check).LeaseHolder(), Selects: criteria.Selects(machine),
-			})
-		}
-	}
-	return machinehealth.Adopter(candidates)
 }
 
 // lists reports whether the status of a MachineHealthCheck lists a kind of CRs.
@@ -235,11 +208,6 @@ func (s *snapshot) versioned(kind schema.GroupKind, read string) schema.GroupVer
 		}
 	}
 	return kind.WithVersion(read)
-}
-
-// targetOf returns what identifies a Machine among the owners of a CR.
-func targetOf(machine *machinehealth.Machine) object.MachineTarget {
-	return object.MachineTarget{APIVersion: machine.APIVersion, Kind: machine.Kind, Name: machine.Name, UID: machine.UID}
 }
 
 // cachedCRs returns the CRs of all watched kinds with a name.

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/util/retry"
 
+	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/cluster"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
@@ -33,12 +34,8 @@ type change struct {
 	needs string
 }
 
-// What commands need.
-const (
-	needsPause = "ask for the ClusterRole nhc-pause, or nhc-edit"
-	needsEdit  = "ask for the ClusterRole nhc-edit"
-	needsNodes = "ask for the ClusterRole nhc-view, and for get and patch on nodes, which no shipped role permits"
-)
+// needsOperate is what commands need that intervene.
+const needsOperate = "ask for the ClusterRole nhc-operate"
 
 // dryRunWithoutValue stands for what old versions of kubectl took for --dry-run=client.
 const dryRunWithoutValue = "without a value"
@@ -111,7 +108,7 @@ func (c *change) needed(err error) error {
 }
 
 // singular are the names of kinds in sentences.
-var singular = map[string]string{v1alpha1.Plural: v1alpha1.Kind, v1alpha1.BudgetPlural: v1alpha1.BudgetKind, "nodes": "Node"}
+var singular = map[string]string{v1alpha1.Plural: v1alpha1.Kind, nhcv1alpha1.BudgetPlural: nhcv1alpha1.BudgetKind, "nodes": "Node"}
 
 // each does the same to several objects. It goes on after an error.
 func (c *change) each(ctx context.Context, names []string, kind string, list func(context.Context, *cluster.Clients) ([]string, error), do func(*Intervener, string) (Result, error)) error {

@@ -17,6 +17,7 @@ import (
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
+	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned/fake"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/cluster"
@@ -37,10 +38,10 @@ func paused(requests ...string) *v1alpha1.NodeHealthCheck {
 	}
 }
 
-func budget(change ...func(*v1alpha1.RemediationBudgetSpec)) *v1alpha1.RemediationBudget {
-	b := &v1alpha1.RemediationBudget{
+func budget(change ...func(*nhcv1alpha1.RemediationBudgetSpec)) *nhcv1alpha1.RemediationBudget {
+	b := &nhcv1alpha1.RemediationBudget{
 		ObjectMeta: metav1.ObjectMeta{Name: StopBudget, UID: "u", ResourceVersion: "7"},
-		Spec:       v1alpha1.RemediationBudgetSpec{NodeSelector: &metav1.LabelSelector{}, MaxConcurrent: new(intstr.FromInt32(0)), Reason: "r"},
+		Spec:       nhcv1alpha1.RemediationBudgetSpec{NodeSelector: &metav1.LabelSelector{}, MaxConcurrent: new(intstr.FromInt32(0)), Reason: "r"},
 	}
 	for _, c := range change {
 		c(&b.Spec)
@@ -61,21 +62,21 @@ func writes(client *clienttesting.Fake) (verbs []string) {
 func TestStopsAll(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		change func(*v1alpha1.RemediationBudgetSpec)
+		change func(*nhcv1alpha1.RemediationBudgetSpec)
 		want   bool
 	}{
-		"as it is created":   {func(*v1alpha1.RemediationBudgetSpec) {}, true},
-		"in percent":         {func(s *v1alpha1.RemediationBudgetSpec) { s.MaxConcurrent = new(intstr.FromString("0%")) }, true},
-		"with more limits":   {func(s *v1alpha1.RemediationBudgetSpec) { s.MaxUnhealthy = new(intstr.FromInt32(3)) }, true},
-		"of some nodes":      {func(s *v1alpha1.RemediationBudgetSpec) { s.NodeSelector.MatchLabels = map[string]string{"a": "b"} }, false},
-		"of Machines":        {func(s *v1alpha1.RemediationBudgetSpec) { s.MachineSelector = &v1alpha1.BudgetMachineSelector{} }, false},
-		"without a selector": {func(s *v1alpha1.RemediationBudgetSpec) { s.NodeSelector = nil }, false},
-		"at times":           {func(s *v1alpha1.RemediationBudgetSpec) { s.Schedules = make([]v1alpha1.BudgetSchedule, 1) }, false},
-		"that permits one":   {func(s *v1alpha1.RemediationBudgetSpec) { s.MaxConcurrent = new(intstr.FromInt32(1)) }, false},
-		"of another limit": {func(s *v1alpha1.RemediationBudgetSpec) {
+		"as it is created":   {func(*nhcv1alpha1.RemediationBudgetSpec) {}, true},
+		"in percent":         {func(s *nhcv1alpha1.RemediationBudgetSpec) { s.MaxConcurrent = new(intstr.FromString("0%")) }, true},
+		"with more limits":   {func(s *nhcv1alpha1.RemediationBudgetSpec) { s.MaxUnhealthy = new(intstr.FromInt32(3)) }, true},
+		"of some nodes":      {func(s *nhcv1alpha1.RemediationBudgetSpec) { s.NodeSelector.MatchLabels = map[string]string{"a": "b"} }, false},
+		"of Machines":        {func(s *nhcv1alpha1.RemediationBudgetSpec) { s.MachineSelector = &nhcv1alpha1.BudgetMachineSelector{} }, false},
+		"without a selector": {func(s *nhcv1alpha1.RemediationBudgetSpec) { s.NodeSelector = nil }, false},
+		"at times":           {func(s *nhcv1alpha1.RemediationBudgetSpec) { s.ActiveDuring = make([]nhcv1alpha1.BudgetSchedule, 1) }, false},
+		"that permits one":   {func(s *nhcv1alpha1.RemediationBudgetSpec) { s.MaxConcurrent = new(intstr.FromInt32(1)) }, false},
+		"of another limit": {func(s *nhcv1alpha1.RemediationBudgetSpec) {
 			s.MaxConcurrent, s.MinInterval = nil, &metav1.Duration{Duration: time.Hour}
 		}, false},
-		"of a broken percent": {func(s *v1alpha1.RemediationBudgetSpec) { s.MaxConcurrent = new(intstr.FromString("x")) }, false},
+		"of a broken percent": {func(s *nhcv1alpha1.RemediationBudgetSpec) { s.MaxConcurrent = new(intstr.FromString("x")) }, false},
 	} {
 		require.Equal(t, tc.want, view.StopsAll(budget(tc.change)), name)
 	}
@@ -85,7 +86,7 @@ func TestStopsAll(t *testing.T) {
 // nor deleted.
 func TestStopsOfOthers(t *testing.T) {
 	t.Parallel()
-	i, client := intervener(DryRunNone, budget(func(s *v1alpha1.RemediationBudgetSpec) { s.MaxConcurrent = new(intstr.FromInt32(3)) }))
+	i, client := intervener(DryRunNone, budget(func(s *nhcv1alpha1.RemediationBudgetSpec) { s.MaxConcurrent = new(intstr.FromInt32(3)) }))
 	for number, tc := range []struct{ reason, name, text string }{
 		{"incident 1", "stop-all-2", "created. No health check begins a remediation. Remediations that run continue"},
 		{"incident 2", "stop-all-3", `created. No health check begins a remediation. Remediations that run continue. Everything is also stopped for "incident 1"`},
@@ -151,7 +152,7 @@ func TestConflict(t *testing.T) {
 func TestStopRace(t *testing.T) {
 	t.Parallel()
 	i, client := intervener(DryRunNone)
-	client.PrependReactor("create", v1alpha1.BudgetPlural, func(action clienttesting.Action) (bool, runtime.Object, error) {
+	client.PrependReactor("create", nhcv1alpha1.BudgetPlural, func(action clienttesting.Action) (bool, runtime.Object, error) {
 		require.NoError(t, client.Tracker().Add(budget()))
 		return true, nil, apierrors.NewAlreadyExists(action.GetResource().GroupResource(), StopBudget)
 	})
@@ -182,7 +183,7 @@ func TestClientDryRun(t *testing.T) {
 	result, err = i.ConfirmHealthy(t.Context(), "node")
 	do("confirm", result, err)
 	require.Equal(t, []string{"x", "mine"}, results["pause"].Object.(*v1alpha1.NodeHealthCheck).Spec.PauseRequests)
-	require.True(t, view.StopsAll(results["stop"].Object.(*v1alpha1.RemediationBudget)))
+	require.True(t, view.StopsAll(results["stop"].Object.(*nhcv1alpha1.RemediationBudget)))
 	require.Equal(t, "true", results["hold"].Object.(*corev1.Node).Labels[v1alpha1.LabelExclude])
 	require.Contains(t, results["confirm"].Object.(*corev1.Node).Annotations, v1alpha1.AnnotationManuallyConfirmedHealthy)
 	require.Empty(t, writes(&client.Fake))

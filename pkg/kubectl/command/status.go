@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	machinev1beta1 "github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
+	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/cluster"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
@@ -86,7 +87,7 @@ func (r *root) printNames(overview *view.Overview) error {
 		}
 	}
 	for i := range overview.RemediationBudgets {
-		if err := r.printName(v1alpha1.Resource(v1alpha1.BudgetPlural), overview.RemediationBudgets[i].Name); err != nil {
+		if err := r.printName(nhcv1alpha1.Resource(nhcv1alpha1.BudgetPlural), overview.RemediationBudgets[i].Name); err != nil {
 			return err
 		}
 	}

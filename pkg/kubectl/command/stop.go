@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/cluster"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
 )
@@ -30,12 +30,12 @@ later. Remediations that run continue, and no next step begins. Each reason has 
 its own.`,
 		Example: `  kubectl nhc stop-all --reason "Incident 4711, ask the storage team"`,
 		Args:    cobra.NoArgs,
-	}, needsEdit)
+	}, needsOperate)
 	command.RunE = func(command *cobra.Command, _ []string) error {
 		if reason == "" {
 			return noReason("resume-all")
 		}
-		return c.each(command.Context(), []string{StopBudget}, v1alpha1.BudgetKind, nil, func(i *Intervener, _ string) (Result, error) {
+		return c.each(command.Context(), []string{StopBudget}, nhcv1alpha1.BudgetKind, nil, func(i *Intervener, _ string) (Result, error) {
 			return i.StopAll(command.Context(), reason)
 		})
 	}
@@ -54,7 +54,7 @@ func (r *root) resumeAll() *cobra.Command {
 		Long: `Deletes the RemediationBudget of stop-all. If everything is stopped for several reasons, they are
 listed: name one with --reason. Other budgets and pause requests stay as they are.`,
 		Args: cobra.NoArgs,
-	}, needsEdit)
+	}, needsOperate)
 	command.RunE = func(command *cobra.Command, _ []string) error {
 		if reason != "" && allReasons {
 			return errEitherReason
@@ -85,9 +85,9 @@ const stopped = "No health check begins a remediation. Remediations that run con
 // The stops of others stay.
 func (i *Intervener) StopAll(ctx context.Context, reason string) (Result, error) {
 	return untilCurrent(ctx, func(ctx context.Context) (Result, error) {
-		budgets, err := i.NHC.RemediationV1alpha1().RemediationBudgets().List(ctx, metav1.ListOptions{})
+		budgets, err := i.NHC.NHCV1alpha1().RemediationBudgets().List(ctx, metav1.ListOptions{})
 		if err != nil {
-			return Result{}, cluster.Explain(err, "list", v1alpha1.BudgetPlural)
+			return Result{}, cluster.Explain(err, "list", nhcv1alpha1.BudgetPlural)
 		}
 		taken, others := map[string]bool{}, []string{}
 		for j := range budgets.Items {
@@ -113,24 +113,24 @@ func (i *Intervener) StopAll(ctx context.Context, reason string) (Result, error)
 	})
 }
 
-var budgetResource = v1alpha1.Resource(v1alpha1.BudgetPlural)
+var budgetResource = nhcv1alpha1.Resource(nhcv1alpha1.BudgetPlural)
 
 func (i *Intervener) createStop(ctx context.Context, result Result, reason string) (Result, error) {
-	budget := &v1alpha1.RemediationBudget{
-		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: v1alpha1.BudgetKind},
+	budget := &nhcv1alpha1.RemediationBudget{
+		TypeMeta:   metav1.TypeMeta{APIVersion: nhcv1alpha1.SchemeGroupVersion.String(), Kind: nhcv1alpha1.BudgetKind},
 		ObjectMeta: metav1.ObjectMeta{Name: result.Name},
-		Spec:       v1alpha1.RemediationBudgetSpec{NodeSelector: &metav1.LabelSelector{}, MaxConcurrent: new(intstr.FromInt32(0)), Reason: reason},
+		Spec:       nhcv1alpha1.RemediationBudgetSpec{NodeSelector: &metav1.LabelSelector{}, MaxConcurrent: new(intstr.FromInt32(0)), Reason: reason},
 	}
 	result.Object = budget
 	if i.DryRun == DryRunClient {
 		return result, nil
 	}
-	created, err := i.NHC.RemediationV1alpha1().RemediationBudgets().Create(ctx, budget, metav1.CreateOptions{DryRun: i.sent(), FieldManager: FieldManager})
+	created, err := i.NHC.NHCV1alpha1().RemediationBudgets().Create(ctx, budget, metav1.CreateOptions{DryRun: i.sent(), FieldManager: FieldManager})
 	if apierrors.IsAlreadyExists(err) { // Another user created it first: look again.
 		return Result{}, apierrors.NewConflict(result.Resource, result.Name, err)
 	}
 	if err != nil {
-		return Result{}, explainWrite(err, "create", v1alpha1.BudgetPlural)
+		return Result{}, explainWrite(err, "create", nhcv1alpha1.BudgetPlural)
 	}
 	result.Object = created
 	return result, nil
@@ -139,11 +139,11 @@ func (i *Intervener) createStop(ctx context.Context, result Result, reason strin
 // ResumeAll deletes the RemediationBudget that StopAll has created for a reason, or the only one if no reason
 // is given. With all, it deletes those for all reasons.
 func (i *Intervener) ResumeAll(ctx context.Context, reason string, all bool) ([]Result, error) {
-	budgets, err := i.NHC.RemediationV1alpha1().RemediationBudgets().List(ctx, metav1.ListOptions{})
+	budgets, err := i.NHC.NHCV1alpha1().RemediationBudgets().List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return nil, cluster.Explain(err, "list", v1alpha1.BudgetPlural)
+		return nil, cluster.Explain(err, "list", nhcv1alpha1.BudgetPlural)
 	}
-	var stops, chosen []*v1alpha1.RemediationBudget
+	var stops, chosen []*nhcv1alpha1.RemediationBudget
 	var reasons, left, others []string
 	for j := range budgets.Items {
 		budget := &budgets.Items[j]
@@ -177,10 +177,10 @@ func (i *Intervener) ResumeAll(ctx context.Context, reason string, all bool) ([]
 			result.Text += ". Everything is still stopped for " + quoted(left)
 		}
 		if i.DryRun != DryRunClient {
-			err := i.NHC.RemediationV1alpha1().RemediationBudgets().Delete(ctx, budget.Name,
+			err := i.NHC.NHCV1alpha1().RemediationBudgets().Delete(ctx, budget.Name,
 				metav1.DeleteOptions{DryRun: i.sent(), Preconditions: &metav1.Preconditions{UID: &budget.UID, ResourceVersion: &budget.ResourceVersion}})
 			if err != nil && !apierrors.IsNotFound(err) {
-				return results, cluster.Explain(err, "delete", v1alpha1.BudgetPlural)
+				return results, cluster.Explain(err, "delete", nhcv1alpha1.BudgetPlural)
 			}
 		}
 		results = append(results, result)
@@ -190,6 +190,6 @@ func (i *Intervener) ResumeAll(ctx context.Context, reason string, all bool) ([]
 
 // isStop reports whether a budget is one of those that StopAll creates. One with the name that means something
 // else is not touched.
-func isStop(budget *v1alpha1.RemediationBudget) bool {
+func isStop(budget *nhcv1alpha1.RemediationBudget) bool {
 	return (budget.Name == StopBudget || strings.HasPrefix(budget.Name, StopBudget+"-")) && view.StopsAll(budget)
 }

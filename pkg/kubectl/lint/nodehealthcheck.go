@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
@@ -29,6 +30,9 @@ func NodeHealthCheck(nhc *v1alpha1.NodeHealthCheck, facts *Facts) []Finding {
 		f.advise("spec.selector", "check the labels with kubectl get nodes --show-labels", "No node has these labels")
 	}
 	f.mixture("spec.selector", "node", selected, func(node *corev1.Node) bool { return remediation.IsControlPlane(node.Labels) })
+	if slices.ContainsFunc(selected, view.Virtual) {
+		f.advise("spec.selector", "leave them out with "+view.LeaveOutVirtual, "It selects virtual nodes, which no remediation repairs")
+	}
 	f.severalRoles("spec.selector", &nhc.Spec.Selector)
 	f.leavesOutEtcd(&nhc.Spec.Selector, selected, facts.NodesKnown)
 	f.overlaps(nhc, selected, facts)
@@ -39,7 +43,7 @@ func NodeHealthCheck(nhc *v1alpha1.NodeHealthCheck, facts *Facts) []Finding {
 	for _, c := range nhc.Spec.UnhealthyConditions {
 		conditions = append(conditions, condition{kind: c.Type, status: c.Status, duration: c.Duration.Duration})
 	}
-	f.conditions(conditions, "duration", selected)
+	f.conditions(conditions, "duration", "A node is remediated", selected)
 	f.steps(&nhc.Spec, facts)
 	return f
 }
@@ -181,7 +185,7 @@ func (f *findings) gate(spec *v1alpha1.NodeHealthCheckSpec, selected int) {
 
 // mostAtOnce judges whether more than half of the nodes may be remediated at the same time, and no budget spreads that.
 func (f *findings) mostAtOnce(spec *v1alpha1.NodeHealthCheckSpec, selected []*corev1.Node, facts *Facts) {
-	spreads := func(budget *v1alpha1.RemediationBudget) bool {
+	spreads := func(budget *nhcv1alpha1.RemediationBudget) bool {
 		paced := budget.Spec.NodeSelector != nil && (budget.Spec.MaxConcurrent != nil || budget.Spec.MinInterval != nil)
 		return paced && (len(selected) == 0 || len(selectedNodes(budget.Spec.NodeSelector, selected)) > 0)
 	}

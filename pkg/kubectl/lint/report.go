@@ -6,12 +6,14 @@ package lint
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	machinev1beta1 "github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
+	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
 )
@@ -51,7 +53,7 @@ type Object struct {
 type Accepted struct {
 	NodeHealthCheck    *v1alpha1.NodeHealthCheck
 	MachineHealthCheck *machinev1beta1.MachineHealthCheck
-	RemediationBudget  *v1alpha1.RemediationBudget
+	RemediationBudget  *nhcv1alpha1.RemediationBudget
 }
 
 // NewAccepted returns an object of a kind that lint is about.
@@ -62,8 +64,8 @@ func NewAccepted(object *unstructured.Unstructured) (*Accepted, error) {
 	case v1alpha1.Kind:
 		accepted.NodeHealthCheck = &v1alpha1.NodeHealthCheck{}
 		target = accepted.NodeHealthCheck
-	case v1alpha1.BudgetKind:
-		accepted.RemediationBudget = &v1alpha1.RemediationBudget{}
+	case nhcv1alpha1.BudgetKind:
+		accepted.RemediationBudget = &nhcv1alpha1.RemediationBudget{}
 		target = accepted.RemediationBudget
 	case machinev1beta1.Kind:
 		accepted.MachineHealthCheck = &machinev1beta1.MachineHealthCheck{}
@@ -83,13 +85,22 @@ func Unreadable(source, problem string) Object {
 	return Object{Source: source, Findings: []Finding{{Severity: Error, What: what}}}
 }
 
-// Refuse adds what the API server says of a field, in its words.
+// Refuse adds what the API server says of a field, in its words where they are plain.
 func (o *Object) Refuse(field, message string) {
-	o.Findings = append(o.Findings, Finding{Severity: Error, Field: field, What: message, Do: hints[strings.TrimPrefix(message, "Invalid value: ")]})
+	if strings.Contains(message, "some validation rules were not checked") {
+		return // The other errors say why.
+	}
+	what, do := plainly(field, message)
+	o.Findings = append(o.Findings, Finding{Severity: Error, Field: field, What: what, Do: do})
 }
 
-// RefuseUnknown adds a field that the kind does not have.
+// RefuseUnknown adds a field that the kind does not have, unless it is part of a field that is wrong as a whole.
 func (o *Object) RefuseUnknown(field string) {
+	for i := range o.Findings {
+		if within := &o.Findings[i]; slices.Contains([]string{noList, noMap}, within.What) && strings.HasPrefix(field, within.Field+".") {
+			return
+		}
+	}
 	o.Findings = append(o.Findings, Finding{
 		Severity: Error, Field: field, What: fmt.Sprintf("unknown field %q", field),
 		Do: cmp.Or(elsewhere[field], "correct the name: kubectl refuses it, and other clients have it dropped silently"),

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	machinev1beta1 "github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
+	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
 
@@ -100,9 +101,9 @@ func TestGate(t *testing.T) {
 			nhc.Spec.MaxUnhealthy = new(intstr.Parse(tc.max))
 		}
 		nhc.Status.ObservedNodes, nhc.Status.HealthyNodes = &tc.observed, &tc.healthy
-		require.Equal(t, &tc.want, newCheck(nhc).Gate, name)
+		require.Equal(t, &tc.want, newCheck(nhc, &Snapshot{}, now).Gate, name)
 	}
-	require.Nil(t, newCheck(check()).Gate, "nothing is counted")
+	require.Nil(t, newCheck(check(), &Snapshot{}, now).Gate, "nothing is counted")
 }
 
 func TestSelect(t *testing.T) {
@@ -110,7 +111,7 @@ func TestSelect(t *testing.T) {
 	snapshot := &Snapshot{
 		NodeHealthChecks:    []*v1alpha1.NodeHealthCheck{check()},
 		MachineHealthChecks: []*machinev1beta1.MachineHealthCheck{{ObjectMeta: metav1.ObjectMeta{Namespace: "m", Name: "a"}}},
-		Budgets:             []*v1alpha1.RemediationBudget{{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, {ObjectMeta: metav1.ObjectMeta{Name: "b"}}},
+		Budgets:             []*nhcv1alpha1.RemediationBudget{{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, {ObjectMeta: metav1.ObjectMeta{Name: "b"}}},
 	}
 	overview := NewOverview(snapshot, now)
 	require.False(t, overview.Select("c"))
@@ -127,14 +128,15 @@ func TestStopped(t *testing.T) {
 	t.Parallel()
 	nhc := check()
 	nhc.Status.ObservedNodes, nhc.Status.HealthyNodes, nhc.Status.Phase = new(int32(3)), new(int32(3)), v1alpha1.PhaseEnabled
-	snapshot := &Snapshot{NodeHealthChecks: []*v1alpha1.NodeHealthCheck{nhc}, Budgets: []*v1alpha1.RemediationBudget{{
+	snapshot := &Snapshot{NodeHealthChecks: []*v1alpha1.NodeHealthCheck{nhc}, Budgets: []*nhcv1alpha1.RemediationBudget{{
 		ObjectMeta: metav1.ObjectMeta{Name: "brake"},
-		Spec:       v1alpha1.RemediationBudgetSpec{NodeSelector: &metav1.LabelSelector{}, MaxConcurrent: new(intstr.FromInt32(0)), Reason: "Incident 4711."},
+		Spec:       nhcv1alpha1.RemediationBudgetSpec{NodeSelector: &metav1.LabelSelector{}, MaxConcurrent: new(intstr.FromInt32(0)), Reason: "Incident 4711."},
 	}}}
 	overview := NewOverview(snapshot, now)
 	const stopped = "RemediationBudget brake stops everything: no remediation and no next step begins. Incident 4711. It goes on with kubectl delete remediationbudget brake"
 	require.Equal(t, "stopped", GateOf(&overview.NodeHealthChecks[0]).Text)
-	require.Equal(t, stopped, Notes(&overview.NodeHealthChecks[0], now)[0].Text)
+	require.Equal(t, Cell{Text: "Stopped", Style: Bad}, StateOf(&overview.NodeHealthChecks[0]))
+	require.Equal(t, Cell{Text: stopped, Style: Bad}, NodeNotes(NewExplanation("node-1", &Snapshot{NodeHealthChecks: snapshot.NodeHealthChecks, Budgets: snapshot.Budgets, Nodes: []*corev1.Node{node("node-1")}}, &Details{}, now))[0])
 	require.True(t, strings.HasPrefix(strings.Join(strings.Fields(printedOverview(overview)), " "), stopped+" NodeHealthChecks"))
 	require.Equal(t, 1, strings.Count(printedOverview(overview), "RemediationBudget brake"))
 	snapshot.Budgets[0].Spec.MaxConcurrent = new(intstr.FromInt32(1))
@@ -181,5 +183,26 @@ func TestMachineOutcome(t *testing.T) {
 		EndUnknown:                {Closed: ago(0), Replacement: "b"},
 	} {
 		require.Equal(t, want, newMachineEpisode("m/a", &remediation).Outcome)
+	}
+}
+
+// TestStateOf: P13 the state of a check is the worst of what holds.
+func TestStateOf(t *testing.T) {
+	t.Parallel()
+	open, closed := &Gate{Open: true}, &Gate{}
+	for _, tc := range []struct {
+		want  Cell
+		check Check
+	}{
+		{Cell{Text: "not seen", Style: Bad}, Check{}},
+		{Cell{Text: "Disabled", Style: Bad}, Check{Phase: v1alpha1.PhaseDisabled, Stopped: "x", Gate: closed}},
+		{Cell{Text: "Stopped", Style: Bad}, Check{Phase: v1alpha1.PhasePaused, Stopped: "x"}},
+		{Cell{Text: "Gate closed", Style: Bad}, Check{Phase: v1alpha1.PhaseEnabled, Gate: closed, Storm: &Storm{}}},
+		{Cell{Text: "Storm", Style: Warning}, Check{Phase: v1alpha1.PhaseRemediating, Gate: open, Storm: &Storm{}}},
+		{Cell{Text: "Paused", Style: Warning}, Check{Phase: v1alpha1.PhasePaused, Gate: closed, Storm: &Storm{}}},
+		{Cell{Text: "Remediating", Style: Warning}, Check{Phase: v1alpha1.PhaseRemediating, Gate: open}},
+		{Cell{Text: "Enabled", Style: Good}, Check{Phase: v1alpha1.PhaseEnabled, Gate: open}},
+	} {
+		require.Equal(t, tc.want, StateOf(&tc.check))
 	}
 }
