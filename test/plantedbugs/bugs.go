@@ -228,7 +228,7 @@ var bugs = []bug{
 	},
 	// Reports.
 	{
-		name: "events are recorded twice", rule: "19.1", file: inController + "report.go",
+		name: "events are recorded twice", rule: "19.1", file: inController + "report.go", unit: inController, run: "TestReport",
 		old: "	c.events.record(r.nhc, transitions)\n", new: "	c.events.record(r.nhc, transitions)\n	c.events.record(r.nhc, transitions)\n",
 	},
 	{
@@ -240,7 +240,7 @@ var bugs = []bug{
 		old: "	if !s.state.observed {\n", new: "	if false {\n",
 	},
 	{
-		name: "no event says what was done", rule: "19.1", file: inController + "report.go",
+		name: "no event says what was done", rule: "19.1", file: inController + "report.go", unit: inController, run: "TestReport",
 		old: "	c.events.record(r.nhc, actions)\n", new: "",
 	},
 	{

@@ -94,12 +94,6 @@ func (c NodeCounts) Calm(spec *v1alpha1.NodeHealthCheckSpec) bool {
 	return spec.StormCooldownDuration == nil || c.MayBeOpen(spec)
 }
 
-// SurelyCalm reports whether a storm was calm for certain.
-func (c NodeCounts) SurelyCalm(spec *v1alpha1.NodeHealthCheckSpec) bool {
-	below := spec.StormRecoveryThreshold == nil || c.NotHealthyMax <= int(*spec.StormRecoveryThreshold)
-	return below && (spec.StormCooldownDuration == nil || !c.MayBeClosed(spec))
-}
-
 // Stormy reports whether a storm is configured.
 func Stormy(spec *v1alpha1.NodeHealthCheckSpec) bool {
 	return spec.StormRecoveryThreshold != nil || spec.StormCooldownDuration != nil

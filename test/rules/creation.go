@@ -29,8 +29,7 @@ func (j *Judge) judgeCreation(event Change, cr *CR, by *Request) {
 	findings = append(findings, j.stepInOrder(w, cr)...)
 	findings = append(findings, j.crContent(w, cr, event.Object)...)
 	if w.first {
-		findings = append(findings, j.budgetsAllow(w, asker{cr.Node, j.identityOf(cr.Node, w)}, by, false)...)
-		findings = append(findings, j.inOrder(w, by)...)
+		findings = append(findings, j.budgetsAllow(w)...)
 		findings = append(findings, j.unwrittenStorm(w, by))
 	}
 	j.record(cr.Node, w.nhc, findings...)

@@ -17,7 +17,7 @@ import (
 // judgeStatusWrite judges what a write of the status says anew.
 func (j *Judge) judgeStatusWrite(event Change, before, after *NHC, by *Request) {
 	w := j.windowOf(event, by, event.Key, "")
-	j.record("", event.Key, j.disabledJustified(w, before, after), j.stormJustified(w, before, after))
+	j.record("", event.Key, j.stormJustified(w, before, after))
 	j.judgeTimes(event, before, after, by)
 	ended := timeouts(before)
 	for i := range after.Status.UnhealthyNodes {

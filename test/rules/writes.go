@@ -185,3 +185,6 @@ func (j *Judge) leaseWasOverdue(w window) bool {
 	w.known = w.known.Add(-recent)
 	return j.leaseOverdue(w)
 }
+
+// recent is for how long something may have been overlooked because it has changed again since.
+const recent = 2 * time.Minute

@@ -34,7 +34,6 @@ func TestOnlyMarked(t *testing.T) {
 		broken        bool
 	}{
 		"nothing":                {spec("x"), spec("x"), false},
-		"the mark":               {spec("x"), specAndMark("x", "1"), false},
 		"11.2 the spec":          {spec("x"), spec("y"), true},
 		"11.2 the spec, emptied": {spec("x"), map[string]any{}, true},
 		"11.2 the status":        {spec("x"), map[string]any{"spec": map[string]any{"how": "x"}, "status": "?"}, true},
@@ -59,10 +58,8 @@ func TestMarkedAgain(t *testing.T) {
 		node          *Node
 		broken        bool
 	}{
-		"once":                         {newCR("n", "Reboot", "one"), newCR("n", "Reboot", "one", marked), nil, false},
 		"13.8 changed":                 {newCR("n", "Reboot", "one", marked), newCR("n", "Reboot", "one", marked, later), nil, true},
 		"13.8 removed":                 {newCR("n", "Reboot", "one", marked), newCR("n", "Reboot", "one"), nil, true},
-		"again, the Node is there":     {newCR("n", "Reboot", "one", marked, since(30)), newCR("n", "Reboot", "one", marked, since(30), later), failedNode("n", created(35)), false},
 		"13.8 again, the Node is gone": {newCR("n", "Reboot", "one", marked, since(30)), newCR("n", "Reboot", "one", marked, since(30), later), nil, true},
 		"13.8 again, too early":        {newCR("n", "Reboot", "one", marked, since(50)), newCR("n", "Reboot", "one", marked, since(50), later), failedNode("n", created(35)), true},
 	} {

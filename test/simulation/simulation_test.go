@@ -173,7 +173,6 @@ func (c *cluster) figures() map[string]int {
 		seen["event "+reason]++
 	}
 	figures := c.judge.Figures()
-	seen[allEvents], seen[needlessEvents] = figures.Arrivals, figures.Needless
 	seen["CRs created"], seen["CRs deleted"], seen["CRs marked"] = figures.Creations, figures.Deletions, figures.Marks
 	seen["Machines deleted"], seen["Machines annotated"], seen["CRs for Machines"] = figures.MachineDeletions, figures.ExternalRequests, figures.MachineCRs
 	for what, n := range c.seen {

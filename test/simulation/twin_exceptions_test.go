@@ -41,7 +41,7 @@ var exceptions = []exception{
 		if resource != budgets.Resource || !x.gone {
 			return
 		}
-		for _, number := range []string{"observedNodes", "unhealthyNodes", "remediatingNodes", "remediationsAllowed", "groups"} {
+		for _, number := range []string{"observedNodes", "notHealthyNodes", "remediatingNodes", "remediationsAllowed", "groups"} {
 			delete(fieldsOf(object, "status"), number)
 		}
 	}},
