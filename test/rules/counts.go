@@ -80,12 +80,6 @@ func (c NodeCounts) MayBegin(spec *v1alpha1.NodeHealthCheckSpec) bool {
 	return spec.StormRecoveryThreshold != nil && c.NotHealthyMax > int(*spec.StormRecoveryThreshold) && (closed || reached)
 }
 
-// MustBegin reports whether a storm has begun for certain, given that a node is unhealthy, because the gate was closed.
-func (c NodeCounts) MustBegin(spec *v1alpha1.NodeHealthCheckSpec) bool {
-	above := spec.StormRecoveryThreshold != nil && c.NotHealthyMin > int(*spec.StormRecoveryThreshold)
-	return !c.MayBeOpen(spec) && (spec.StormCooldownDuration != nil || above)
-}
-
 // Calm reports whether a storm can have been calm (spec 9.2 to 9.4).
 func (c NodeCounts) Calm(spec *v1alpha1.NodeHealthCheckSpec) bool {
 	if spec.StormRecoveryThreshold != nil && c.NotHealthyMin > int(*spec.StormRecoveryThreshold) {

@@ -230,7 +230,6 @@ func (j *Judge) judgeNHC(event Change, before *unstructured.Unstructured, by *Re
 	if nhc == nil {
 		return
 	}
-	j.record("", event.Key, statusSorted(&nhc.Status), statusPossible(&nhc.Status), noInFlight(&nhc.Status))
 	if before == nil || event.Gap {
 		return
 	}

@@ -131,13 +131,6 @@ func TestSettledRemediation(t *testing.T) {
 	})
 }
 
-// slotTaken has another control plane node under remediation.
-func slotTaken(s *fixture) {
-	s.node(past, failedNode("n", controlPlane))
-	s.node(past, failedNode("m", controlPlane, labelled("pool", "b")))
-	s.cr(past, newCR("m", "Rebuild", "x", foreign))
-}
-
 // TestSettledRecovery judges healthy nodes with CRs.
 func TestSettledRecovery(t *testing.T) {
 	t.Parallel()
@@ -165,19 +158,4 @@ func TestSettledStorm(t *testing.T) {
 		"9.5 it has cooled down": {healthy, healthCheck(cooling, calmSince(at(40))), []string{"9.5"}},
 		"9.2 a storm is due":     {notHealthy, healthCheck(storm(0, 0, false), minHealthy("1")), []string{"9.2"}},
 	})
-}
-
-// TestAgain: an object that was created and deleted before its watch reported it is
-// judged in its turn.
-func TestAgain(t *testing.T) {
-	t.Parallel()
-	j := NewJudge(Config{Tolerance: Quiet})
-	window := j.BeginFault(at(1), "x", Tolerance{Cache: time.Minute})
-	j.violations = []Violation{{Rule: "1"}}
-	again := j.Again()
-	require.Empty(t, again.violations)
-	require.Equal(t, 1, again.figures.Faults)
-	require.Equal(t, 1, again.figures.Replays)
-	again.EndFault(at(2), window)
-	require.Equal(t, Quiet, again.toleranceAt(request(1000)))
 }

@@ -46,35 +46,3 @@ func TestStatusWrite(t *testing.T) {
 		})
 	}
 }
-
-// TestUnwrittenStorm begins a remediation at second 100. At second 50 the gate was closed, and the status was refused;
-// since second 60 it is open again (spec 9.5).
-func TestUnwrittenStorm(t *testing.T) {
-	t.Parallel()
-	write := func(seconds float64, code int32, process string) Request {
-		return Request{Time: at(seconds), UserAgent: process, Verb: "update", Resource: NodeHealthChecks.Resource, Subresource: "status", Name: "nhc", Code: code}
-	}
-	refused := write(50, 403, "test/1")
-	for name, tc := range map[string]struct {
-		nhc      *NHC
-		requests []Request
-		want     []string
-	}{
-		"it goes on":                 {healthCheck(minHealthy("51%"), storm(0, 0, false)), []Request{refused}, []string{"9.5"}},
-		"calm, a cooldown not begun": {healthCheck(minHealthy("51%"), storm(1, time.Minute, false)), []Request{refused}, []string{"9.5"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := newFixture()
-			for _, node := range []*Node{failedNode("n"), failedNode("m"), healthyNode("o"), healthyNode("p")} {
-				s.node(past, node)
-			}
-			s.nhc(past, tc.nhc)
-			s.changes = []instant{{epoch, s.rv}}
-			s.node(at(60), healthyNode("m"))
-			s.AddRequests(tc.requests...)
-			w := window{nhc: "nhc", node: "n", known: at(97), nodeKnown: at(99), rv: s.next(), at: at(100), first: true}
-			require.Equal(t, tc.want, broke([]finding{s.unwrittenStorm(w, request(100))}))
-		})
-	}
-}

@@ -143,12 +143,3 @@ func calmSince(since time.Time) func(*v1alpha1.NodeHealthCheck) {
 		cooling.Status, cooling.LastTransitionTime = metav1.ConditionTrue, metav1.NewTime(since)
 	}
 }
-
-// TestShare has the examples of the specification.
-func TestShare(t *testing.T) {
-	t.Parallel()
-	for value, want := range map[string]int{"75%": 8, "0%": 0, "100%": 10, "3": 3, "1%": 1} {
-		c := healthCheck(minHealthy(value))
-		require.Equal(t, want, share(*c.Spec.MinHealthy, 10), "8.2: %s of 10", value)
-	}
-}

@@ -7,10 +7,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
-	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
 
 // object returns one with these fields.
@@ -19,12 +16,6 @@ func object(fields map[string]any) *unstructured.Unstructured {
 }
 
 func spec(how string) map[string]any { return map[string]any{"spec": map[string]any{"how": how}} }
-
-func specAndMark(how, mark string) map[string]any {
-	fields := spec(how)
-	fields["metadata"] = map[string]any{"resourceVersion": mark, "annotations": map[string]any{v1alpha1.AnnotationTimedOut: mark}}
-	return fields
-}
 
 // TestOnlyMarked judges writes of the controller.
 func TestOnlyMarked(t *testing.T) {
@@ -85,19 +76,6 @@ func TestStatusWrites(t *testing.T) {
 	withStatus := object(map[string]any{"spec": map[string]any{"how": "x"}, "status": map[string]any{"phase": "Enabled"}})
 	require.Empty(t, onlyStatus(object(spec("x")), withStatus).text)
 	require.NotEmpty(t, onlyStatus(object(spec("x")), object(spec("y"))).text, "22.3")
-
-	entries := func(names ...string) *v1alpha1.NodeHealthCheckStatus {
-		status := &v1alpha1.NodeHealthCheckStatus{}
-		for _, name := range names {
-			status.UnhealthyNodes = append(status.UnhealthyNodes, v1alpha1.UnhealthyNode{Name: name})
-		}
-		return status
-	}
-	require.Empty(t, statusSorted(entries("a", "b")).text)
-	require.NotEmpty(t, statusSorted(entries("b", "a")).text, "18.4: sorted")
-	require.NotEmpty(t, statusSorted(entries("a", "a")).text, "18.4: once")
-	require.NotEmpty(t, noInFlight(&v1alpha1.NodeHealthCheckStatus{InFlightRemediations: map[string]metav1.Time{"a": {}}}).text, "18.5")
-	require.NotEmpty(t, statusPossible(&v1alpha1.NodeHealthCheckStatus{ObservedNodes: new(int32(1)), HealthyNodes: new(int32(2))}).text)
 }
 
 func TestLateWrites(t *testing.T) {
