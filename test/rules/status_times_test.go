@@ -67,8 +67,6 @@ func TestStatusTimes(t *testing.T) {
 	}
 }
 
-func list[T any](items ...T) []T { return items }
-
 // TestMachineTimes has the status of a MachineHealthCheck be written at second 100.
 func TestMachineTimes(t *testing.T) {
 	t.Parallel()
