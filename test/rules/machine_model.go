@@ -103,8 +103,8 @@ type machineHistory struct {
 	followed bool
 	machines map[string]track[Machine]
 	mhcs     map[string]track[MHC]
-	// rounds are the leases that count the rounds of owners, by the uid of the owner.
-	rounds map[string]track[Rounds]
+	// rounds are the deletions that count for the back-off, by the owner.
+	rounds map[types.UID][]round
 	// activity are the times at which the controller has to look after MachineHealthChecks, and
 	// at which it must not.
 	activity activity
@@ -119,7 +119,7 @@ type machineHistory struct {
 }
 
 func newMachineHistory() machineHistory {
-	return machineHistory{machines: map[string]track[Machine]{}, mhcs: map[string]track[MHC]{}, rounds: map[string]track[Rounds]{}, deletedByUs: sets.New[types.UID](), annotatedByUs: sets.New[types.UID](), leasesDeleted: map[string][]time.Time{}}
+	return machineHistory{machines: map[string]track[Machine]{}, mhcs: map[string]track[MHC]{}, rounds: map[types.UID][]round{}, deletedByUs: sets.New[types.UID](), annotatedByUs: sets.New[types.UID](), leasesDeleted: map[string][]time.Time{}}
 }
 
 // machinesNaming returns the keys of Machines that may have named a Node in a window.

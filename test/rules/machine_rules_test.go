@@ -71,24 +71,27 @@ func TestHistoryKept(t *testing.T) {
 
 func TestOldEnough(t *testing.T) {
 	t.Parallel()
-	first, none := &Rounds{Count: 1, Last: at(10)}, (*Rounds)(nil)
 	for name, tc := range map[string]struct {
-		rounds track[Rounds]
-		made   time.Time
-		broken string
+		last, made, deleted time.Duration
+		otherProcess        bool
+		broken              bool
 	}{
-		"M14.3 made after it":                    {track[Rounds]{{rv: 1, seen: at(10), object: first}}, at(11), "M14.3"},
-		"M14.4 there was none":                   {nil, at(5), "M14.4"},
-		"M14.4 they were forgotten long ago":     {track[Rounds]{{rv: 1, seen: at(10), object: first}, {rv: 2, seen: at(20), object: none}}, at(5), "M14.4"},
-		"M14.3 another sync forgets, made later": {track[Rounds]{{rv: 1, seen: at(10), object: first}, {rv: 2, seen: at(35), object: none}}, at(11), "M14.3"},
+		"M14.3 of the last round":         {last: 10 * time.Second, made: 5 * time.Second, deleted: time.Minute},
+		"M14.2 made after it, and young":  {last: 10 * time.Second, made: 11 * time.Second, deleted: time.Minute, broken: true},
+		"M14.2 made after it, old enough": {last: 10 * time.Second, made: 11 * time.Second, deleted: 6 * time.Minute},
+		"M14.3 that was long ago":         {last: 10 * time.Second, made: 61 * time.Minute, deleted: 62 * time.Minute},
+		"M14.4 of which it does not know": {last: 10 * time.Second, made: 11 * time.Second, deleted: time.Minute, otherProcess: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			j := NewJudge(Config{})
-			j.rounds["owner"], j.backOff = tc.rounds, BackOff{Base: 5 * time.Minute, Cap: 20 * time.Minute}
-			found := j.oldEnough(beginning{window: window{known: at(30), rv: 9, at: at(40)}}, &Machine{Owner: "owner", Phase: "Failed", Created: tc.made})
-			require.NotEmpty(t, found.text)
-			require.Equal(t, tc.broken, found.rule)
+			j.rounds["owner"], j.backOff = []round{{1, epoch.Add(tc.last)}}, BackOff{Base: 5 * time.Minute, Cap: 20 * time.Minute}
+			if tc.otherProcess {
+				j.terms = append(j.terms, epoch.Add(tc.last+time.Second))
+			}
+			at := epoch.Add(tc.deleted)
+			found := j.oldEnough(beginning{window: window{known: at, rv: 9, at: at}}, &Machine{Owner: "owner", Phase: "Failed", Created: epoch.Add(tc.made)})
+			require.Equal(t, tc.broken, found.text != "", "%v", found)
 		})
 	}
 }
