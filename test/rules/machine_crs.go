@@ -28,16 +28,6 @@ func (j *Judge) noOtherOwn(w window, created *CR) finding {
 // leaves reports whether a CR is one of a former MachineHealthCheck of this name (spec M3.5).
 func (m *MHC) leaves(cr *CR) bool { return cr.Created.Before(m.CreationTimestamp.Time) }
 
-// holdsLease reports whether a MachineHealthCheck holds the lease of a Node.
-func (p *snapshot) holdsLease(check, node string) bool {
-	for _, versions := range p.leases {
-		if lease := versions.at(p.rv); holderOf(lease) == checkHolderPrefix+check && nodeOfLease(lease) == node {
-			return true
-		}
-	}
-	return false
-}
-
 // inheritChecks takes over from the version before whose CR it was, if it does not say so any more.
 func (c *CR) inheritChecks(last *CR) {
 	if former := last.everChecks(); len(c.Checks) == 0 && len(former) > 0 {
