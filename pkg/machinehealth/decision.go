@@ -123,16 +123,16 @@ func (p *Policy) explainHeld(t *Target, reason v1alpha1.DecisionReason) string {
 		return "The clock of the controller is too far ahead of the clock of the API server, so the controller cannot know how long a condition has lasted"
 	case v1alpha1.DecidedClusterUpgrading:
 		if !p.Upgrading {
-			return "The machine configuration of Node " + t.Machine.Node + " is being updated"
+			return remediation.Updating
 		}
-		return "The cluster is being upgraded"
+		return remediation.Upgrading
 	case v1alpha1.DecidedPaused:
 		return "The MachineHealthCheck has annotation " + v1beta1.AnnotationPaused
 	case v1alpha1.DecidedGateClosed:
 		if p.Summary.Allowed() {
 			return "More Machines were unhealthy than maxUnhealthy allows. This one was so then, and may be booting: it has to stay unhealthy for its timeout once more"
 		}
-		return "More Machines are unhealthy than maxUnhealthy allows: condition " + v1beta1.ConditionRemediationAllowed + " has the numbers"
+		return "More Machines are unhealthy than maxUnhealthy allows: it begins when enough of them are healthy again"
 	case v1beta1.DecidedMachinePaused:
 		if t.Machine.Unmanaged {
 			return "The Machine API is not authoritative for the Machine"

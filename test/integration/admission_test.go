@@ -73,7 +73,7 @@ var specRules = map[string]struct {
 
 	"dry run":      {base: classicSpec, changes: `{mode: DryRun}`},
 	"enforced":     {base: classicSpec, changes: `{mode: Enforce}`},
-	"another mode": {base: classicSpec, changes: `{mode: Never}`, denied: []string{"mode must be Enforce or DryRun: Never"}},
+	"another mode": {base: classicSpec, changes: `{mode: Never}`, denied: []string{`Unsupported value: "Never": supported values: "Enforce", "DryRun"`}},
 
 	"no selector":                  {base: classicSpec, changes: `{selector: null}`, denied: []string{noSelector}},
 	"empty selector":               {base: classicSpec, changes: `{selector: {}}`, denied: []string{noSelector}},
@@ -330,7 +330,8 @@ func testDefaults(a *admission) {
 		spec := a.spec(base, `{}`)
 		created, err := a.client.Create(a.Context(), a.object("defaults", spec), metav1.CreateOptions{DryRun: dryRun})
 		require.NoError(a, err)
-		want := merge(spec, a.parse(`unhealthyConditions: [{type: Ready, status: "False", duration: 300s}, {type: Ready, status: Unknown, duration: 300s}]`))
+		want := merge(spec, a.parse(`mode: Enforce
+unhealthyConditions: [{type: Ready, status: "False", duration: 300s}, {type: Ready, status: Unknown, duration: 300s}]`))
 		require.Equal(a, want, created.Object["spec"])
 		require.NotContains(a, created.Object, "status")
 	}

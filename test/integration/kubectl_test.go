@@ -129,7 +129,7 @@ func testPluginNames(u *user) {
 // testPluginPause: pause requests of others stay, and nothing is done twice.
 func testPluginPause(viewer, editor *user) {
 	name, requests := editor.scenario.name, func() []string { return editor.get().Spec.PauseRequests }
-	viewer.fails("You may not patch nodehealthchecks: ask for the ClusterRole nhc-pause, or nhc-edit.", "pause", name, "--reason=freeze")
+	viewer.fails("You may not patch nodehealthchecks: ask for the ClusterRole nhc-operate.", "pause", name, "--reason=freeze")
 	editor.fails("Say why, with --reason: others see it, and resume by it.", "pause", name)
 	editor.fails("Name the NodeHealthChecks, or give --all.", "pause", "--reason=x")
 	for _, dry := range []string{"client", "server"} {
@@ -156,7 +156,7 @@ func testPluginPause(viewer, editor *user) {
 
 func testPluginStopAll(viewer, editor *user) {
 	reason := "--reason=incident 4711"
-	viewer.fails("You may not create remediationbudgets: ask for the ClusterRole nhc-edit.", "stop-all", reason)
+	viewer.fails("You may not create remediationbudgets: ask for the ClusterRole nhc-operate.", "stop-all", reason)
 	editor.fails("Say why, with --reason: others see it, and resume-all by it.", "stop-all")
 	editor.shows([]string{"RemediationBudget stop-all created. No health check begins a remediation", "(server dry run)"}, "stop-all", reason, "--dry-run=server")
 	editor.shows([]string{"maxConcurrent: 0", "nodeSelector: {}"}, "stop-all", reason, "--dry-run=client", "-o", "yaml")
@@ -175,15 +175,15 @@ func testPluginStopAll(viewer, editor *user) {
 	viewer.eventually("the budget tells who waits", func() bool {
 		return strings.Contains(viewer.shows([]string{"Held"}, "status"), "1 node waits: "+editor.node("a"))
 	})
-	viewer.fails("You may not delete remediationbudgets: ask for the ClusterRole nhc-edit.", "resume-all")
+	viewer.fails("You may not delete remediationbudgets: ask for the ClusterRole nhc-operate.", "resume-all")
 	editor.shows([]string{`deleted. It stopped everything for the reason "incident 4711".`}, "resume-all")
 	editor.eventuallyCR("a")
 }
 
 func testPluginHold(viewer, editor *user) {
 	node := editor.node("b")
-	viewer.fails("You may not patch nodes: ask for the ClusterRole nhc-view, and for get and patch on nodes, which no shipped role permits.", "hold", node)
-	editor.fails("You may not get nodes: ask for the ClusterRole nhc-view, and for get and patch on nodes, which no shipped role permits.", "hold", node)
+	viewer.fails("You may not patch nodes: ask for the ClusterRole nhc-operate.", "hold", node)
+	editor.fails("You may not get nodes: ask for the ClusterRole nhc-operate.", "hold", node)
 	editor.mayPatchNodes()
 	editor.eventually("the role", func() bool { return editor.kubectl("kubectl get nodes", "") == nil })
 	editor.shows([]string{"Node " + node + " is held: nothing begins for it.", "(server dry run)"}, "hold", node, "--dry-run=server")
@@ -319,7 +319,7 @@ func testPluginAbort(viewer, editor *user) {
 	require.Contains(editor.t, errors, "PowerCycleRemediation "+editor.node("a")+" of node "+editor.node("a")+"\n")
 	require.Contains(editor.t, errors, "is not taken back: a power-off")
 	require.Contains(editor.t, errors, "Nothing was changed: answer yes, or give --yes.")
-	viewer.fails("You may not patch nodehealthchecks: ask for the ClusterRole nhc-pause, and for delete on the remediation objects, which no shipped role permits.",
+	viewer.fails("You may not patch nodehealthchecks: ask for the ClusterRole nhc-operate, and for delete on the remediation objects if it does not name their kind.",
 		"abort", name, "--reason=switch", "--yes")
 	require.Empty(editor.t, editor.get().Spec.PauseRequests)
 	admin.shows([]string{"is paused.", "(server dry run)"}, append(abort, "--dry-run=server")...)

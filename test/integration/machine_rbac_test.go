@@ -69,6 +69,10 @@ func TestMachinePermissions(t *testing.T) {
 	t.Run("users", func(t *testing.T) { testMachineUsers(t, c) })
 }
 
+func newLease(name string) *coordinationv1.Lease {
+	return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: name}}
+}
+
 // testForeignLeader: the controller finds that lease in whatever namespace it is, and sees no
 // other one.
 func testForeignLeader(t *testing.T, c *cluster) {
@@ -100,8 +104,7 @@ func testForeignLeader(t *testing.T, c *cluster) {
 	}
 }
 
-// testMachineUsers: a user who may read everything, or has the role nhc-edit, may do the
-// same with MachineHealthChecks.
+// testMachineUsers: the roles for NodeHealthChecks permit the same on MachineHealthChecks.
 func testMachineUsers(t *testing.T, c *cluster) {
 	for user, role := range map[string]string{"reader": "view", "editor": "nhc-edit", "stranger": ""} {
 		if role != "" {
@@ -123,7 +126,7 @@ func testMachineUsers(t *testing.T, c *cluster) {
 		return review.Status.Allowed
 	}
 	for user, verbs := range map[string][]string{
-		"reader": {"get", "list", "watch"}, "editor": {"create", "update", "patch", "delete", "deletecollection"}, "stranger": nil,
+		"reader": {"get", "list", "watch"}, "editor": {"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"}, "stranger": nil,
 	} {
 		for _, verb := range []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"} {
 			patience.Eventually(t, fmt.Sprintf("%s may %s, or may not", user, verb), func() bool { return may(user, verb, "") == slices.Contains(verbs, verb) })

@@ -93,7 +93,7 @@ var machineBugs = []bug{
 	},
 	{
 		name: "a Node that the cache still has is taken to exist", rule: "M13.1", file: inMachineController + "controlplane_live.go", unit: "test/simulation", run: "TestSlotTakenUnseen",
-		old: "			missing.Insert(machine.Node)\n", new: "",
+		old: "		c.nodeMissing(name, cached)\n		return true, nil\n", new: "		return false, nil\n",
 	},
 	{
 		name: "remediation objects that have not been read are none", rule: "M7.4", file: inMachineController + "others.go", unit: "test/simulation", run: "TestRemediationsUnread",

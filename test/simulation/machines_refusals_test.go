@@ -42,7 +42,7 @@ func TestNodeIsUpdated(t *testing.T) {
 		require.Equal(t, updated, entry[len(entry)-1].Name)
 		decision := entry[len(entry)-1].Decision
 		require.Equal(t, v1alpha1.DecidedClusterUpgrading, decision.Reason)
-		require.Equal(t, "The machine configuration of Node worker-0 is being updated", decision.Message)
+		require.Equal(t, remediation.Updating, decision.Message)
 		require.NotNil(t, decision.NextCheckTime, "M9.1: the end of it is said")
 		m.sleep(time.Until(decision.NextCheckTime.Time) - time.Second)
 		require.False(t, m.deleting(updated))

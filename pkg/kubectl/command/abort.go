@@ -41,7 +41,7 @@ The check stays paused until you resume it.`,
 		Example:           `  kubectl nhc abort workers --reason "switch failure, not the nodes; ask Kim"`,
 		Args:              exactlyOne(v1alpha1.Kind, "kubectl nhc status"),
 		ValidArgsFunction: cobra.CompletionFunc(r.complete(false, cluster.NodeHealthCheckNames)),
-	}, "ask for the ClusterRole nhc-pause, and for delete on the remediation objects, which no shipped role permits")
+	}, needsOperate+", and for delete on the remediation objects if it does not name their kind")
 	command.RunE = func(command *cobra.Command, args []string) error {
 		switch {
 		case strings.Contains(args[0], "/"):

@@ -52,7 +52,7 @@ deleted then, and the controller removes the annotation.`,
 
 // forNodes completes a command that does something to nodes.
 func (r *root) forNodes(command *cobra.Command, do func(*Intervener, context.Context, string) (Result, error)) *cobra.Command {
-	command, c := r.intervention(command, needsNodes)
+	command, c := r.intervention(command, needsOperate)
 	command.Args = atLeastOne("Node", "kubectl get nodes")
 	command.ValidArgsFunction = cobra.CompletionFunc(r.complete(true, cluster.NodeNames))
 	command.RunE = func(command *cobra.Command, args []string) error {

@@ -34,12 +34,8 @@ type change struct {
 	needs string
 }
 
-// What commands need.
-const (
-	needsPause = "ask for the ClusterRole nhc-pause, or nhc-edit"
-	needsEdit  = "ask for the ClusterRole nhc-edit"
-	needsNodes = "ask for the ClusterRole nhc-view, and for get and patch on nodes, which no shipped role permits"
-)
+// needsOperate is what commands need that intervene.
+const needsOperate = "ask for the ClusterRole nhc-operate"
 
 // dryRunWithoutValue stands for what old versions of kubectl took for --dry-run=client.
 const dryRunWithoutValue = "without a value"

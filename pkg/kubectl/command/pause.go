@@ -36,7 +36,7 @@ new. Remediations that run are finished. The ClusterRole nhc-pause is enough.`,
 		Example: `  kubectl nhc pause workers --reason "freeze 4711, ask Kim"
   kubectl nhc pause --all --reason "switch maintenance" --dry-run=server`,
 		ValidArgsFunction: cobra.CompletionFunc(r.complete(true, cluster.NodeHealthCheckNames)),
-	}, needsPause)
+	}, needsOperate)
 	command.RunE = func(command *cobra.Command, args []string) error {
 		if reason == "" {
 			return noReason("resume")
@@ -63,7 +63,7 @@ are several, they are listed, because others may rely on theirs.`,
 		Example: `  kubectl nhc resume workers
   kubectl nhc resume --all --reason "switch maintenance"`,
 		ValidArgsFunction: cobra.CompletionFunc(r.complete(true, cluster.NodeHealthCheckNames)),
-	}, needsPause)
+	}, needsOperate)
 	command.RunE = func(command *cobra.Command, args []string) error {
 		if reason != "" && allReasons {
 			return errEitherReason

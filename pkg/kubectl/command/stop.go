@@ -30,7 +30,7 @@ later. Remediations that run continue, and no next step begins. Each reason has 
 its own.`,
 		Example: `  kubectl nhc stop-all --reason "Incident 4711, ask the storage team"`,
 		Args:    cobra.NoArgs,
-	}, needsEdit)
+	}, needsOperate)
 	command.RunE = func(command *cobra.Command, _ []string) error {
 		if reason == "" {
 			return noReason("resume-all")
@@ -54,7 +54,7 @@ func (r *root) resumeAll() *cobra.Command {
 		Long: `Deletes the RemediationBudget of stop-all. If everything is stopped for several reasons, they are
 listed: name one with --reason. Other budgets and pause requests stay as they are.`,
 		Args: cobra.NoArgs,
-	}, needsEdit)
+	}, needsOperate)
 	command.RunE = func(command *cobra.Command, _ []string) error {
 		if reason != "" && allReasons {
 			return errEitherReason
