@@ -190,7 +190,6 @@ func (r *replicas) forget(old *replica) {
 	r.mu.Lock()
 	delete(r.running, old.name)
 	r.mu.Unlock()
-	r.e.referee.Restarted()
 }
 
 // unresponsive is what a process may do late that was frozen or cut off until another one
