@@ -92,7 +92,7 @@ func endsOf(results []machinehealth.Result) map[string]budget.Result {
 		case result.Begun():
 			ends[name] = budget.Begun
 		case ends[name] == budget.Begun:
-		case result.Outcome.Uncertain():
+		case result.Outcome.Result == remediation.Unknown:
 			ends[name] = budget.Uncertain
 		case result.Outcome.Result != remediation.Deferred && ends[name] == budget.NotBegun:
 			ends[name] = budget.Rejected
