@@ -14,7 +14,6 @@ import (
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/attempts"
-	"github.com/nhc-controller/nhc-controller/pkg/batch"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/history"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
@@ -55,9 +54,6 @@ type nhcState struct {
 	// releasing are the nodes whose lease could not be released. A lease without a holder is
 	// found in no other way.
 	releasing sets.Set[string]
-	// acting acts on the nodes, and keeps the requests without an answer. It is nil before the first
-	// sync.
-	acting *batch.Acting
 	// attempts are the next ones for nodes for which a write has failed.
 	attempts attempts.Attempts[attemptKey]
 	// machineUnread is since when the Machine of a node cannot be read.
@@ -152,14 +148,6 @@ func (m *nhcState) stormOf(nhc *v1alpha1.NodeHealthCheck) health.Storm {
 // recall takes the open episodes from status, as after a restart.
 func (m *nhcState) recall(nhc *v1alpha1.NodeHealthCheck) {
 	m.ledger, m.entries, m.conflicted = history.Recall(&nhc.Status), slices.SortedFunc(slices.Values(nhc.Status.UnhealthyNodes), status.ByName), false
-}
-
-// acting reports whether a request for a NodeHealthCheck has no answer yet.
-func (m *nhcStates) acting(name string) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	known := m.byName[name]
-	return known != nil && known.acting != nil && !known.acting.Idle()
 }
 
 // shared returns the CRs with a further owner that a NodeHealthCheck had at its last sync. They are not changed.

@@ -5,11 +5,9 @@ package nodehealthcheck
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
-	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
 
 // sync brings one NodeHealthCheck up to date. It returns the instant at which to
@@ -22,9 +20,6 @@ func (c *Controller) sync(ctx context.Context, name string) (recheck time.Time, 
 		return time.Time{}, err
 	}
 	if snapshot == nil {
-		if c.states.acting(name) {
-			return time.Time{}, fmt.Errorf("%w: what was begun has not been answered", watches.ErrPending) // The answer calls.
-		}
 		if err := c.endShared(ctx, name); err != nil {
 			return time.Time{}, err
 		}
