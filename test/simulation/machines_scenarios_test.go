@@ -321,7 +321,7 @@ func TestFailedUnseen(t *testing.T) {
 		c.endLag()
 		m.sleep(20 * time.Second)
 		require.True(t, m.deleting(machine))
-		require.Positive(t, c.judge.Checked()["M14.3"])
+		require.Positive(t, c.judge.Checked()["M14.2"])
 	})
 }
 
