@@ -85,7 +85,7 @@ func (c *Controller) limit(s *snapshot, plans []machinehealth.Plan, now time.Tim
 		if !takesSlot(plan) {
 			continue
 		}
-		if busy := c.busy(plan.Target.Machine); busy != nil {
+		if busy := c.busy(plan.Target.Machine, s.state.entries[plan.Target.Machine.Name]); busy != nil {
 			s.policy.Withhold(plan, busy, now)
 			plan.Recheck = health.Earliest(plan.Recheck, now.Add(slotRecheck))
 		}
