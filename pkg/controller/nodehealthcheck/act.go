@@ -187,6 +187,7 @@ func (c *Controller) rememberOutcomes(ctx context.Context, s *snapshot, results 
 		if outcome.CR != nil {
 			c.nameAsRead(outcome.CR)
 		}
+		state.rememberNew(outcome)
 		for _, cr := range outcome.Deleted {
 			state.deletionRequested[cr.UID] = true
 		}

@@ -122,7 +122,7 @@ func TestLateAnswer(t *testing.T) {
 		require.Equal(t, remediation.Unanswered, results[0].Outcome.Result)
 		require.Equal(t, remediation.Unanswered, c.act(t.Context(), s, &evaluation.Result{}, plans)[0].Outcome.Result, "nothing is sent: there is no client")
 		require.Empty(t, woken(c))
-		require.True(t, (&nhcStates{byName: map[string]*nhcState{"workers": s.state}}).acting("workers"))
+		require.False(t, s.state.acting.Idle())
 
 		c.acting.Wait()
 		require.Equal(t, []string{"workers"}, woken(c), "the answer calls")

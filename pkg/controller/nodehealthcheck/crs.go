@@ -85,7 +85,6 @@ func (c *Controller) findCRs(nhc *v1alpha1.NodeHealthCheck, state *nhcState) (*o
 	if len(unread) > 0 {
 		crs.addLost(nhc.Name, unread, c.remediations.Caches(), state.deletionRequested)
 	}
-	state.shared = sharedCRs(nhc, crs.read)
 	steps := remediation.Steps(&nhc.Spec)
 	for _, own := range crs.read {
 		remediation.Sort(steps, own)
