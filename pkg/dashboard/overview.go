@@ -4,10 +4,8 @@
 package dashboard
 
 import (
-	"cmp"
 	"fmt"
 	"net/http"
-	"strconv"
 
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
 )
@@ -86,27 +84,20 @@ func (d *Dashboard) check(r *request, p *page) *problem {
 	for i := range overview.NodeHealthChecks {
 		body.Cards = append(body.Cards, newCard(r, &overview.NodeHealthChecks[i]))
 	}
-	if configuration := view.NewConfiguration(r.state.Snapshot, name); configuration != nil {
-		body.describe(configuration)
+	if configuration := view.Configuration(r.state.Snapshot, name); configuration != nil {
+		body.Spec = fieldsOf(configuration)
+		body.Details = append(nested(newTables(configuration.Tables...)), body.Details...)
 	}
 	p.Body = body
 	return nil
 }
 
-// describe adds what the spec says.
-func (b *checkBody) describe(c *view.Configuration) {
-	b.Spec = []field{
-		{"Selector", plain(c.Selector)}, {"Limit", plain(cmp.Or(c.Limit, "-"))}, {"Healthy delay", plain(cmp.Or(c.HealthyDelay, "-"))},
+// fieldsOf are the fields of a part.
+func fieldsOf(part *view.Part) (fields []field) {
+	for _, one := range part.Fields {
+		fields = append(fields, field{one.Name, styled(one.Value)})
 	}
-	rules := view.Table{Title: "A node is unhealthy if", Header: []string{"CONDITION", "FOR"}}
-	for _, rule := range c.Rules {
-		rules.Add(view.Text(rule.Condition), view.Text(rule.Duration))
-	}
-	steps := view.Table{Title: "Steps", Header: []string{"STEP", "TEMPLATE", "TIMEOUT"}}
-	for i, step := range c.Steps {
-		steps.Add(view.Text(strconv.Itoa(i+1)), view.Text(step.Kind+" "+step.Template), view.Text(cmp.Or(step.Timeout, view.Unknown)))
-	}
-	b.Details = append(nested(newTables(rules, steps)), b.Details...)
+	return fields
 }
 
 // noCheck says that there is nothing of a name.

@@ -50,7 +50,7 @@ func Ends(results []remediation.NodeResult) map[string]budget.Result {
 		switch {
 		case result.Outcome.NewCR() != nil:
 			ends[result.Plan.Node.Name] = budget.Begun
-		case result.Outcome.Uncertain():
+		case result.Outcome.Result == remediation.Unknown:
 			ends[result.Plan.Node.Name] = budget.Uncertain
 		case result.Outcome.Result != remediation.Deferred:
 			ends[result.Plan.Node.Name] = budget.Rejected

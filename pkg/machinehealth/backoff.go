@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 )
 
 // The default delays of deletions (spec M2).
@@ -154,7 +155,7 @@ func (r *RoundsByOwner) healthy(machine *Machine, b BackOff, now time.Time) {
 func (p *Policy) CountRounds(results []Result, now time.Time) {
 	for _, result := range results {
 		t := result.Plan.Target
-		requested := result.Plan.Type == v1beta1.RemediationMachineDeletion && (result.Begun() || result.Outcome.Uncertain())
+		requested := result.Plan.Type == v1beta1.RemediationMachineDeletion && (result.Begun() || result.Outcome.Result == remediation.Unknown)
 		if !requested || !BackOffConcerns(t.Verdict.Trigger) || t.Rounds.belongs(t.Machine.CreationTimestamp.Time) {
 			continue
 		}

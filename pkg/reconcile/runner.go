@@ -55,8 +55,6 @@ type Runner struct {
 	// Sync returns when to look again without an event, zero if never. Two kinds of errors mean that it only
 	// has to wait: those of [watches.Unread], after which an event comes or a minute passes, and [*staleness.Error].
 	Sync func(ctx context.Context, key cache.ObjectName) (recheck time.Time, err error)
-	// Acting has the requests that outlive their sync. Run waits for it. It may be nil.
-	Acting *sync.WaitGroup
 
 	behind workqueue.TypedRateLimiter[cache.ObjectName]
 }
@@ -97,9 +95,6 @@ func (r *Runner) Run(ctx context.Context, drain <-chan struct{}, workers int, sy
 	logger.Info("Stopping")
 	r.Queue.ShutDown()
 	wg.Wait()
-	if r.Acting != nil {
-		r.Acting.Wait()
-	}
 	return true
 }
 

@@ -49,16 +49,6 @@ func (p *Policy) Decision(plan *NodePlan, outcome *Outcome) v1alpha1.Decision {
 		if plan.Creates() || plan.Exhausted {
 			reason, until = v1alpha1.DecidedNextBatch, time.Time{}
 		}
-	case Unanswered:
-		until = time.Time{}
-		switch {
-		case plan.Node.LastFailed != "": // It is tried again. The last decision holds until there is an answer.
-			reason = plan.Node.LastFailed
-		case plan.Creates() || plan.Exhausted:
-			reason, message = v1alpha1.DecidedNextBatch, NoAnswer
-		default:
-			message = NoAnswer
-		}
 	case Requested: // Of Machines: machinehealth decides about them.
 	}
 	decision := v1alpha1.Decision{Type: reason.Type(), Reason: reason}
@@ -82,9 +72,6 @@ const (
 	Upgrading = "The cluster is being upgraded: see kubectl get clusterversion. It goes on when the upgrade is over"
 	Updating  = "The machine configuration of the node is being updated: see kubectl get machineconfigpools. It goes on when the update is over"
 )
-
-// NoAnswer is the message of a decision while the API server has not answered.
-const NoAnswer = "The API server has not answered the last request yet"
 
 // Storable returns an instant rounded up to whole seconds. It returns nil for the zero time,
 // and for an instant that the API cannot store: its years have four digits, and instants are

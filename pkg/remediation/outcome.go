@@ -4,7 +4,6 @@
 package remediation
 
 import (
-	"slices"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -44,9 +43,6 @@ const (
 	Failed Result = "Failed"
 	// Unknown: the creation has failed, but the CR may exist.
 	Unknown Result = "Unknown"
-	// Unanswered: the plan of an earlier batch is still being carried out, because a request has not
-	// been answered (spec 8.4). It may have begun something.
-	Unanswered Result = "Unanswered"
 )
 
 // Outcome is the outcome of a NodePlan. The zero value is the outcome of a plan that begins and
@@ -92,21 +88,6 @@ func (o *Outcome) Blocker() *object.CR {
 		return o.CR
 	}
 	return nil
-}
-
-// Answered reports whether the plan was carried out, and its requests have answers.
-func (o *Outcome) Answered() bool { return o.Result != Deferred && o.Result != Unanswered }
-
-// Uncertain reports whether a remediation may have begun. The caches will show it.
-func (o *Outcome) Uncertain() bool { return o.Result == Unknown || o.Result == Unanswered }
-
-// Since returns a late outcome as the outcome of a newer plan. A CR that the newer plan knows is not
-// new.
-func (o *Outcome) Since(own []*object.CR) *Outcome {
-	if cr := o.NewCR(); cr != nil && slices.ContainsFunc(own, func(known *object.CR) bool { return known.UID == cr.UID }) {
-		o.Result, o.CR = "", nil
-	}
-	return o
 }
 
 // NodeResult is a plan with its outcome.

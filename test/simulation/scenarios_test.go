@@ -38,10 +38,13 @@ func TestScenarios(t *testing.T) {
 		"5.8 the episode of a dry run":                      dryRunEpisode,
 		"6.6 a permission is missing for a while":           permissionMissing,
 		"8.4 one evaluation for a batch":                    gateDuringBatch,
+		"8.4 12.2 lists of the control plane hang":          hangingLists,
+		"8.4 a late answer":                                 lateAnswer,
 		"9.7 after a storm":                                 afterStorm,
 		"10.3 10.4 a pause ends":                            pauseEnds,
 		"11.5 two select one node":                          twoSelectOneNode,
 		"11.6 a remediation object vanishes":                objectVanishes,
+		"19.1 23b.1 a creation that no watch shows":         creationUnseen,
 		"12.1 each label of the control plane":              controlPlaneLabels,
 		"14.3 the lease of another holder":                  leaseOfAnother,
 		"14.8 the lease is lost":                            leaseLost,
@@ -238,6 +241,47 @@ func gateDuringBatch(t *testing.T, c *cluster) {
 	require.Equal(t, v1alpha1.DecidedGateClosed, c.decided("worker-3"))
 }
 
+// hangingLists: candidates of the control plane wait for one list, not each for its own, and the others for no more than that.
+func hangingLists(t *testing.T, c *cluster) {
+	for _, name := range []string{"master-3", "master-4"} { // Enough for a quorum without two.
+		c.createNode(name, corev1.ConditionTrue)
+		c.changeNode(name, func(node *unstructured.Unstructured) {
+			setEntry(node, "labels", "node-role.kubernetes.io/control-plane", "")
+		})
+	}
+	c.sleep(inTime)
+	c.slowRequests("list "+c.kinds[0].crs().Resource, time.Hour)
+	const hang = 10 * time.Second
+	c.judge.BeginFault(time.Now(), "lists hang", rules.Tolerance{Cache: hang, LiveRead: hang, Sync: hang})
+	c.disturb("lists hang", 2*time.Minute)
+	c.unready("master-0", "master-1")
+	c.sleep(2 * inTime)
+	c.unready("worker-0")
+	c.sleep(10 * time.Second)
+	require.Equal(t, []string{"worker-0"}, c.remediated())
+	c.slowRequests("list "+c.kinds[0].crs().Resource, 0)
+	c.sleep(time.Minute)
+	require.Equal(t, []string{"master-0", "worker-0"}, c.remediated())
+}
+
+// lateAnswer: a CR whose creation takes long is reported and counted all the same.
+func lateAnswer(t *testing.T, c *cluster) {
+	const late = 5 * time.Second
+	c.judge.BeginFault(time.Now(), "creations take a while", rules.Tolerance{Cache: late, LiveRead: late, Sync: late})
+	c.disturb("creations take a while", time.Minute)
+	c.slowRequests("create "+c.kinds[0].crs().Resource, late)
+	c.unready("worker-0")
+	c.sleep(10 * time.Second)
+	require.Len(t, c.notes("Node", "RemediationCreated"), 1)
+	families, err := c.leader().registry.Gather()
+	require.NoError(t, err)
+	for _, family := range families {
+		if family.GetName() == "nhc_detection_to_creation_seconds" {
+			require.EqualValues(t, 1, family.GetMetric()[0].GetHistogram().GetSampleCount())
+		}
+	}
+}
+
 func afterStorm(t *testing.T, c *cluster) {
 	c.changeSpec("blue", func(spec *v1alpha1.NodeHealthCheckSpec) {
 		spec.MinHealthy, spec.StormRecoveryThreshold = new(intstr.FromInt32(5)), new(int32(2))
@@ -307,6 +351,26 @@ func objectVanishes(t *testing.T, c *cluster) {
 	require.Equal(t, c.crs()[0].UID, entry.Remediations[0].Resource.UID)
 	require.NotEqual(t, old.UID, entry.Remediations[0].Resource.UID)
 	require.WithinDuration(t, time.Now(), entry.Remediations[0].Started.Time, inTime)
+}
+
+// creationUnseen: the watch shows a CR later than a sync waits for it. It is one step, with one event.
+func creationUnseen(t *testing.T, c *cluster) {
+	c.beginLag(c.kinds[0].crs(), 50*time.Second)
+	c.unready("worker-0")
+	c.sleep(5 * time.Second)
+	require.Len(t, c.crs(), 1)
+	c.changeSpec("blue", func(spec *v1alpha1.NodeHealthCheckSpec) { spec.PauseRequests = []string{"maintenance"} })
+	c.sleep(35 * time.Second)
+	c.endLag()
+	c.sleep(time.Minute)
+	c.heal("worker-0")
+	c.sleep(2 * inTime)
+	require.Empty(t, c.crs())
+	episodes := c.nhc("blue").Status.RemediationHistory
+	require.Len(t, episodes, 1)
+	require.Len(t, episodes[0].Steps, 1)
+	require.Equal(t, v1alpha1.StepRecovered, episodes[0].Steps[0].Result)
+	require.Len(t, c.notes("Node", "RemediationCreated"), 1)
 }
 
 func controlPlaneLabels(t *testing.T, c *cluster) {

@@ -25,58 +25,51 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/execute"
 )
 
-// act carries out one batch of plans that begin nothing, then one batch of the others. Beside the second batch it
-// tries the few control plane Machines one after the other (spec 8.4). It returns the outcomes in the same order.
-// The failure of one target does not affect the others. act waits for all answers: what is announced in the
-// history, and counted by budgets, must be settled before the next sync.
+// act carries out one batch of plans that begin nothing, then one batch of the others (spec 8.4). It returns the
+// outcomes in the same order. The failure of one target does not affect the others.
 func (c *Controller) act(ctx context.Context, s *snapshot, plans []machinehealth.Plan) []machinehealth.Result {
-	results := make([]machinehealth.Result, len(plans))
-	var ending, beginning []machinehealth.Result
-	var controlPlane []*machinehealth.Result
+	results, turns := make([]machinehealth.Result, len(plans)), make([]batch.Turn, len(plans))
 	for i := range plans {
-		plan := &plans[i]
-		results[i] = machinehealth.Result{Plan: plan, Outcome: &remediation.Outcome{}}
-		switch {
-		case len(plan.Actions) == 0:
-		case takesSlot(plan):
-			controlPlane = append(controlPlane, &results[i])
-		case plan.Begins():
-			beginning = append(beginning, results[i])
-		default:
-			ending = append(ending, results[i])
-		}
+		results[i].Plan, turns[i] = &plans[i], turnOf(&plans[i])
 	}
-	c.actOn(ctx, s, ending)
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		for _, result := range controlPlane { // In order: the first one that may gets the slot.
-			*result = c.carryOutControlPlane(ctx, s, plans, result.Plan)
+	outcomes := batch.Act(ctx, c.Clock, turns, func(asking context.Context, i int) (outcome remediation.Outcome) {
+		if turns[i] != batch.ControlPlane {
+			return c.carryOut(ctx, s, &plans[i])
 		}
+		results[i].Plan, outcome = c.carryOutControlPlane(ctx, asking, s, plans, &plans[i])
+		return outcome
 	})
-	c.actOn(ctx, s, beginning)
-	wg.Wait()
+	for i := range outcomes {
+		results[i].Outcome = outcomes[i]
+	}
 	c.rememberOutcomes(ctx, s, results)
 	return results
 }
 
-// actOn carries out one batch of plans and defers the rest.
-func (c *Controller) actOn(ctx context.Context, s *snapshot, results []machinehealth.Result) {
-	for i, outcome := range batch.RunAll(c.Clock, len(results), func(i int) remediation.Outcome { return c.carryOut(ctx, s, results[i].Plan) }) {
-		*results[i].Outcome = outcome
+// turnOf returns when a plan is carried out.
+func turnOf(plan *machinehealth.Plan) batch.Turn {
+	switch {
+	case len(plan.Actions) == 0:
+		return batch.Never
+	case takesSlot(plan):
+		return batch.ControlPlane
+	case plan.Begins():
+		return batch.Beginning
+	default:
+		return batch.Ending
 	}
 }
 
 // carryOutControlPlane carries out the plan of a control plane Machine. Until the outcome is known, no other
 // control plane node or Machine begins. Without the slot it carries out the rest of the plan. It returns the
 // plan that was carried out.
-func (c *Controller) carryOutControlPlane(ctx context.Context, s *snapshot, plans []machinehealth.Plan, plan *machinehealth.Plan) machinehealth.Result {
-	reason, release := c.nodeHealthChecks.AcquireControlPlane(ctx, memberOf(plan.Target.Machine))
+func (c *Controller) carryOutControlPlane(ctx, asking context.Context, s *snapshot, plans []machinehealth.Plan, plan *machinehealth.Plan) (*machinehealth.Plan, remediation.Outcome) {
+	reason, release := c.nodeHealthChecks.AcquireControlPlane(asking, memberOf(plan.Target.Machine))
 	if reason != "" {
 		withheld := *plan
 		s.policy.Withhold(&withheld, &remediation.Withholding{Reason: reason}, c.Clock.Now())
 		withheld.Recheck = c.Clock.Now().Add(slotRecheck)
-		outcome := c.carryOut(ctx, s, &withheld)
-		return machinehealth.Result{Plan: &withheld, Outcome: &outcome}
+		return &withheld, c.carryOut(ctx, s, &withheld)
 	}
 	var outcome remediation.Outcome
 	if err := c.announce(ctx, s, plans, plan); err != nil {
@@ -85,7 +78,7 @@ func (c *Controller) carryOutControlPlane(ctx context.Context, s *snapshot, plan
 		outcome = c.carryOut(ctx, s, plan)
 	}
 	release(outcome.Result == remediation.Unknown)
-	return machinehealth.Result{Plan: plan, Outcome: &outcome}
+	return plan, outcome
 }
 
 // carryOut carries out a plan, unless the spec has changed since it was made.
@@ -227,7 +220,7 @@ func (c *Controller) rememberOutcomes(ctx context.Context, s *snapshot, results 
 			switch {
 			case outcome.Result == remediation.Requested:
 				s.state.deletionRequested[machine.UID] = true
-			case outcome.Uncertain():
+			case outcome.Result == remediation.Unknown:
 				s.state.unsure.Insert(machine.Name)
 			}
 		}
@@ -242,7 +235,7 @@ func (c *Controller) rememberOutcomes(ctx context.Context, s *snapshot, results 
 			}
 		case outcome.Result == remediation.Recovered: // Until the cache shows it, the same would be done again.
 			s.state.attempts.Failed(machine.Name, outcome, now)
-		case len(result.Plan.Actions) > 0 && outcome.Answered():
+		case len(result.Plan.Actions) > 0 && outcome.Result != remediation.Deferred:
 			s.state.attempts.Succeeded(machine.Name)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -91,7 +92,7 @@ func endsOf(results []machinehealth.Result) map[string]budget.Result {
 		case result.Begun():
 			ends[name] = budget.Begun
 		case ends[name] == budget.Begun:
-		case result.Outcome.Uncertain():
+		case result.Outcome.Result == remediation.Unknown:
 			ends[name] = budget.Uncertain
 		case result.Outcome.Result != remediation.Deferred && ends[name] == budget.NotBegun:
 			ends[name] = budget.Rejected
@@ -108,7 +109,7 @@ func (c *Controller) Observe(name string) budget.Observation {
 	}
 	var observed budget.Observation
 	remediating := func(since time.Time) { observed.Merge(budget.Observation{Remediating: true, Started: since}) }
-	for machine, one := range c.deletions.named(name) {
+	for machine, one := range c.deletionsByName()[name] {
 		there := c.cachedMachine(machine.Namespace, machine.Name)
 		if !one.announced || there == nil || there.Deleting() {
 			remediating(one.started)
@@ -156,7 +157,7 @@ func (c *Controller) countCR(cr *object.CR) {
 
 // Remediating returns the names of everything under remediation. Its Machines may be gone.
 func (c *Controller) Remediating() []string {
-	names := c.deletions.names()
+	names := slices.Collect(maps.Keys(c.deletionsByName()))
 	for _, indexer := range c.remediations.Caches() {
 		names = append(names, indexer.ListIndexFuncValues(crsByName)...)
 	}
@@ -194,7 +195,7 @@ func (c *Controller) MachineOf(name string) budget.Machine {
 // goneMachine returns what is known of a Machine that is gone and under remediation, for a process that has not seen
 // it: its namespace, and the labels of another Machine of its owner.
 func (c *Controller) goneMachine(name string) (gone budget.Machine) {
-	for machine, one := range c.deletions.named(name) {
+	for machine, one := range c.deletionsByName()[name] {
 		gone.Namespace = machine.Namespace
 		for _, kind := range machineKinds {
 			if indexer, read := c.machines.LastCache(kind); read {

@@ -5,7 +5,6 @@ package nodehealthcheck
 
 import (
 	"context"
-	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -21,73 +20,41 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/slot"
 )
 
-// act carries out one batch of plans that begin nothing, then one batch of the others (spec 8.4). Beside
-// the second batch it tries the few control plane nodes one after the other. It returns the outcomes in
-// the same order. A failure for one node, or a request without an answer, does not affect the others.
+// act carries out one batch of plans that begin nothing, then one batch of the others (spec 8.4). It returns the
+// outcomes in the same order. A failure for one node does not affect the others.
 func (c *Controller) act(ctx context.Context, s *snapshot, e *evaluation.Result, plans []remediation.NodePlan) []remediation.NodeResult {
-	results, late := make([]remediation.NodeResult, len(plans)), c.actingOf(s).Late()
-	var ending, beginning []remediation.NodeResult
-	var controlPlane []*remediation.NodeResult
+	results, turns := make([]remediation.NodeResult, len(plans)), make([]batch.Turn, len(plans))
 	for i := range plans {
-		plan := &plans[i]
-		results[i] = remediation.NodeResult{Plan: plan, Outcome: &notActed}
-		if outcome := late[plan.Node.Name]; outcome != nil {
-			results[i].Outcome = outcome.Since(plan.Node.Own)
-			if outcome.Answered() && len(plan.Actions) > 0 {
-				c.enqueue([]string{s.nhc.Name}) // They are due once this is reported.
-			}
-			continue
-		}
-		if len(plan.Actions) == 0 {
-			continue
-		}
-		results[i].Outcome = &remediation.Outcome{}
-		switch {
-		case !plan.Creates():
-			ending = append(ending, results[i])
-		case takesSlot(plan):
-			controlPlane = append(controlPlane, &results[i])
-		default:
-			beginning = append(beginning, results[i])
-		}
+		results[i].Plan, turns[i] = &plans[i], turnOf(&plans[i])
 	}
 	actor := c.newActor(s, &e.Policy)
-	carryOut := func(plan *remediation.NodePlan) remediation.Outcome { return actor.carryOut(ctx, plan) }
-	c.actOn(s, batch.Ending, ending, carryOut)
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		for _, result := range controlPlane { // In order: the first one that may gets the slot.
-			*result = actor.carryOutControlPlane(ctx, result.Plan)
+	outcomes := batch.Act(ctx, c.clock, turns, func(asking context.Context, i int) (outcome remediation.Outcome) {
+		if turns[i] != batch.ControlPlane {
+			return actor.carryOut(ctx, &plans[i])
 		}
+		results[i].Plan, outcome = actor.carryOutControlPlane(ctx, asking, &plans[i])
+		return outcome
 	})
-	c.actOn(s, batch.Beginning, beginning, carryOut)
-	wg.Wait()
+	for i := range outcomes {
+		results[i].Outcome = outcomes[i]
+	}
 	c.rememberOutcomes(ctx, s, results)
 	c.metrics.countOutcomes(s.nhc.Name, results)
 	return results
 }
 
-// notActed is the outcome of plans without actions.
-var notActed remediation.Outcome
-
-// actOn carries out one batch of plans and defers the rest.
-func (c *Controller) actOn(s *snapshot, lane batch.Lane, results []remediation.NodeResult, carryOut func(*remediation.NodePlan) remediation.Outcome) {
-	nodes := make([]string, len(results))
-	for i, result := range results {
-		nodes[i] = result.Plan.Node.Name
+// turnOf returns when a plan is carried out.
+func turnOf(plan *remediation.NodePlan) batch.Turn {
+	switch {
+	case len(plan.Actions) == 0:
+		return batch.Never
+	case !plan.Creates():
+		return batch.Ending
+	case plan.Candidate && plan.Node.ControlPlane:
+		return batch.ControlPlane
+	default:
+		return batch.Beginning
 	}
-	for i, outcome := range c.actingOf(s).Run(lane, nodes, func(i int) remediation.Outcome { return carryOut(results[i].Plan) }) {
-		*results[i].Outcome = outcome
-	}
-}
-
-// actingOf returns what acts on the nodes of a NodeHealthCheck.
-func (c *Controller) actingOf(s *snapshot) *batch.Acting {
-	if s.state.acting == nil {
-		nhc := s.nhc.Name
-		s.state.acting = batch.New(c.clock, &c.acting, func() { c.enqueue([]string{nhc}) })
-	}
-	return s.state.acting
 }
 
 // actor carries out the plans of one sync. Its methods may be called from any goroutine.
@@ -123,11 +90,11 @@ func (a *actor) carryOut(ctx context.Context, plan *remediation.NodePlan) remedi
 // carryOutControlPlane carries out the plan of a control plane node. Until the outcome of the creation is
 // known, no other control plane node begins. Without the slot it carries out the rest of the plan. It returns
 // the plan that was carried out.
-func (a *actor) carryOutControlPlane(ctx context.Context, plan *remediation.NodePlan) remediation.NodeResult {
+func (a *actor) carryOutControlPlane(ctx, asking context.Context, plan *remediation.NodePlan) (*remediation.NodePlan, remediation.Outcome) {
 	if a.outdated(a.snapshot) {
-		return remediation.NodeResult{Plan: plan, Outcome: &remediation.Outcome{Result: remediation.Deferred}}
+		return plan, remediation.Outcome{Result: remediation.Deferred}
 	}
-	reason, release := a.AcquireControlPlane(ctx, slot.Member{Node: plan.Node.Name})
+	reason, release := a.AcquireControlPlane(asking, slot.Member{Node: plan.Node.Name})
 	if reason != "" {
 		withheld := *plan
 		a.policy.Withhold(&withheld, &remediation.Withholding{Reason: reason}, a.clock.Now())
@@ -135,7 +102,7 @@ func (a *actor) carryOutControlPlane(ctx context.Context, plan *remediation.Node
 	}
 	outcome := a.executor.Execute(ctx, a.policy.Owner, plan)
 	release(outcome.Result == remediation.Unknown)
-	return remediation.NodeResult{Plan: plan, Outcome: &outcome}
+	return plan, outcome
 }
 
 // outdated reports whether the spec has changed since the snapshot, for example by a pause
@@ -147,11 +114,6 @@ func (c *Controller) outdated(planned *snapshot) bool {
 	return err != nil || nhc.UID != planned.nhc.UID || nhc.Generation != planned.nhc.Generation ||
 		(nhc.DeletionTimestamp != nil) != (planned.nhc.DeletionTimestamp != nil) || c.clockUntrusted() != planned.clockUntrusted ||
 		c.budgets.Revision() != planned.budgetRevision
-}
-
-// takesSlot reports whether a plan begins the remediation of a control plane node.
-func takesSlot(plan *remediation.NodePlan) bool {
-	return plan.Candidate && plan.Node.ControlPlane && plan.Creates()
 }
 
 // locate returns where CRs of a kind are served. A missing or uncertain permission does
@@ -178,7 +140,7 @@ func (c *Controller) rememberOutcomes(ctx context.Context, s *snapshot, results 
 	var failures failures
 	for _, result := range results {
 		node, outcome := result.Plan.Node, result.Outcome
-		acted := len(result.Plan.Actions) > 0 && outcome.Answered()
+		acted := len(result.Plan.Actions) > 0 && outcome.Result != remediation.Deferred
 		if outcome.ReleaseFailed {
 			state.releasing.Insert(node.Name)
 		} else if node.Lease == nil || acted {
@@ -188,6 +150,9 @@ func (c *Controller) rememberOutcomes(ctx context.Context, s *snapshot, results 
 			c.nameAsRead(outcome.CR)
 		}
 		state.rememberNew(outcome)
+		if cr := outcome.NewCR(); cr != nil {
+			c.lastStates.record(s.nhc.Name, cr, false)
+		}
 		for _, cr := range outcome.Deleted {
 			state.deletionRequested[cr.UID] = true
 		}

@@ -7,28 +7,18 @@ import (
 	"errors"
 	"fmt"
 	"testing"
-	"testing/synctest"
-	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	coordinationv1 "k8s.io/api/coordination/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/ktesting"
 	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
-	"github.com/nhc-controller/nhc-controller/pkg/batch"
 	"github.com/nhc-controller/nhc-controller/pkg/budget"
-	"github.com/nhc-controller/nhc-controller/pkg/evaluation"
-	nhclisters "github.com/nhc-controller/nhc-controller/pkg/generated/listers/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
-	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
 
 // failing returns the plans of a number of nodes, and their failed outcomes.
@@ -68,67 +58,12 @@ func TestFailuresAreOneError(t *testing.T) {
 	}
 }
 
-// TestBatchOfNodes: what does not fit into a batch is deferred, in order of name, and the sync looks
-// again at once for it (spec 8.4).
-func TestBatchOfNodes(t *testing.T) {
+// TestDeferredNodes: the sync looks again at once for what is left to the next batch (spec 8.4).
+func TestDeferredNodes(t *testing.T) {
 	t.Parallel()
-	c := &Controller{budgets: budget.None{}, clock: clocktesting.NewFakePassiveClock(epoch)}
-	batched := &snapshot{nhc: testCheck(), state: (&nhcStates{}).of(testCheck())}
-	results := failing(batch.MaxSize + 10)
-	acted := make([]bool, len(results))
-	c.actOn(batched, batch.Beginning, results, func(plan *remediation.NodePlan) remediation.Outcome {
-		var i int
-		_, err := fmt.Sscanf(plan.Node.Name, "node-%d", &i)
-		acted[i] = err == nil
-		return remediation.Outcome{Result: remediation.Created}
-	})
-	for i := range results {
-		want := remediation.Deferred
-		if i < batch.MaxSize {
-			want = remediation.Created
-		}
-		require.Equal(t, want, results[i].Outcome.Result, "%s: in order of name", results[i].Plan.Node.Name)
-		require.Equal(t, want == remediation.Created, acted[i])
-	}
 	s := newStory(t)
 	deferred := sick("n", func(p *part) { p.outcome.Result = remediation.Deferred })
-	require.Equal(t, s.now, s.result(deferred).recheck(), "8.4: the sync is repeated at once")
-}
-
-// TestLateAnswer: a node for which a request is not answered is left alone until it is. What is due for it then is done by the
-// next sync, which the answer and its report call (spec 8.4, P2).
-func TestLateAnswer(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		metrics, err := newMetrics(prometheus.NewRegistry())
-		require.NoError(t, err)
-		c := newPlatformController()
-		c.clock, c.metrics, c.remediations = clock.RealClock{}, metrics, watches.NewSet[schema.GroupKind](watches.Config{})
-		defer c.queue.ShutDown()
-		defer endWatches(t, c.remediations)
-		s := testSnapshot(testCheck(func(nhc *v1alpha1.NodeHealthCheck) {
-			nhc.Spec.RemediationTemplate = &corev1.ObjectReference{APIVersion: "example.com/v1", Kind: "RebootRemediationTemplate", Name: "reboot"}
-		}), testNode("n"))
-		nhcs := cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil)
-		require.NoError(t, nhcs.Add(s.nhc))
-		c.nhcs = nhclisters.NewNodeHealthCheckLister(nhcs)
-		plans := []remediation.NodePlan{{Node: &s.nodes[0], Actions: []remediation.Action{remediation.Delete{CR: testCR("n", "1")}}}}
-		hangs := func(*remediation.NodePlan) remediation.Outcome {
-			time.Sleep(10 * time.Second)
-			return remediation.Outcome{Result: remediation.Created, CR: testCR("n", "1")}
-		}
-		results := []remediation.NodeResult{{Plan: &plans[0], Outcome: &remediation.Outcome{}}}
-		c.actOn(s, batch.Beginning, results, hangs)
-		require.Equal(t, remediation.Unanswered, results[0].Outcome.Result)
-		require.Equal(t, remediation.Unanswered, c.act(t.Context(), s, &evaluation.Result{}, plans)[0].Outcome.Result, "nothing is sent: there is no client")
-		require.Empty(t, woken(c))
-		require.False(t, s.state.acting.Idle())
-
-		c.acting.Wait()
-		require.Equal(t, []string{"workers"}, woken(c), "the answer calls")
-		require.Equal(t, remediation.Created, c.act(t.Context(), s, &evaluation.Result{}, plans)[0].Outcome.Result)
-		require.Equal(t, []string{"workers"}, woken(c), "the deletion is due")
-	})
+	require.Equal(t, s.now, s.result(deferred).recheck())
 }
 
 // TestDeferredPlansAreNotAttempts: a plan that was left to the next batch has neither succeeded

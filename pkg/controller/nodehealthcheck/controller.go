@@ -123,8 +123,6 @@ type Controller struct {
 	// templates.
 	searching atomic.Bool
 	crds      cache.SharedIndexInformer
-	// acting has the requests without an answer.
-	acting sync.WaitGroup
 
 	index *nodeindex.Index
 	// sightings are those of Config, never nil.
@@ -258,7 +256,7 @@ func (c *Controller) HasSynced() bool {
 func (c *Controller) Run(ctx context.Context, drain <-chan struct{}, workers int) error {
 	ctx = klog.NewContext(ctx, klog.LoggerWithName(klog.FromContext(ctx), Name))
 	runner := &reconcile.Runner{
-		Queue: c.queue, Key: "nodeHealthCheck", Clock: c.clock, Acting: &c.acting,
+		Queue: c.queue, Key: "nodeHealthCheck", Clock: c.clock,
 		Sync: func(ctx context.Context, key cache.ObjectName) (time.Time, error) { return c.sync(ctx, key.Name) },
 	}
 	expire := func(ctx context.Context) {

@@ -20,6 +20,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+	"github.com/nhc-controller/nhc-controller/pkg/staleness"
 	"github.com/nhc-controller/nhc-controller/pkg/status"
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
@@ -33,6 +34,8 @@ type ownCRs struct {
 	incomplete bool
 	// lost are the CRs of unreadable kinds whose deletion was requested.
 	lost []types.UID
+	// gone are CRs, as they were seen last, that no cache shows any more.
+	gone []*object.CR
 }
 
 // has reports whether a cache shows the CR.
@@ -82,9 +85,11 @@ func (c *Controller) findCRs(nhc *v1alpha1.NodeHealthCheck, state *nhcState) (*o
 		}
 	}
 	crs.addRecorded(nhc, unread)
+	caches := c.remediations.Caches()
 	if len(unread) > 0 {
-		crs.addLost(nhc.Name, unread, c.remediations.Caches(), state.deletionRequested)
+		crs.addLost(nhc.Name, unread, caches, state.deletionRequested)
 	}
+	crs.addUnseen(c.lastStates.gone(nhc.Name, crs.has), unread, caches, state.deletionRequested)
 	steps := remediation.Steps(&nhc.Spec)
 	for _, own := range crs.read {
 		remediation.Sort(steps, own)
@@ -133,6 +138,33 @@ func (o *ownCRs) addLost(nhc string, unread map[schema.GroupKind]bool, caches ma
 				o.lost = append(o.lost, cr.UID)
 			case !named.Has(cr.UID) && !cr.Deleting():
 				o.unreadable[cr.Node()] = append(o.unreadable[cr.Node()], status.Record(cr, nil))
+			}
+		}
+	}
+}
+
+// addUnseen adds those of the CRs without a cache that no cache can have shown yet: their creation has been answered,
+// or a watch is just bringing them. The others are gone. A CR must not be gone at first, and another one later.
+func (o *ownCRs) addUnseen(crs []*object.CR, unread map[schema.GroupKind]bool, caches map[schema.GroupKind]cache.Indexer, requested map[types.UID]bool) {
+	for _, cr := range crs {
+		kind, node := cr.GroupVersionKind().GroupKind(), cr.Node()
+		indexer := caches[kind]
+		unseen := indexer != nil && staleness.Behind(indexer, cr.ResourceVersion)
+		switch {
+		case indexer == nil:
+			o.gone = append(o.gone, cr)
+		case unread[kind]:
+			if named := func(entry v1alpha1.Remediation) bool { return entry.Resource.UID == cr.UID }; unseen && !requested[cr.UID] && !slices.ContainsFunc(o.unreadable[node], named) {
+				o.unreadable[node] = append(o.unreadable[node], status.Record(cr, nil))
+			}
+		case unseen:
+			o.read[node] = append(o.read[node], cr)
+		default:
+			shown, _, _ := indexer.Get(cr) // A cache in memory has no errors.
+			if shown, there := shown.(*object.CR); there && shown.UID == cr.UID {
+				o.read[node] = append(o.read[node], shown)
+			} else {
+				o.gone = append(o.gone, cr)
 			}
 		}
 	}

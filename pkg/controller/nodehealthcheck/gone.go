@@ -51,7 +51,6 @@ func (m *nhcState) rememberNew(outcome *remediation.Outcome) {
 }
 
 // endFormer deletes the CRs that a former NodeHealthCheck has left: it is gone (nhc is nil), or was created again.
-// What it has begun is answered first: a late answer may be a further CR.
 func (c *Controller) endFormer(ctx context.Context, name string, nhc *v1alpha1.NodeHealthCheck) error {
 	former := execute.Former{
 		Present: object.OwnerOf(&v1alpha1.NodeHealthCheck{ObjectMeta: metav1.ObjectMeta{Name: name}}),
@@ -64,14 +63,6 @@ func (c *Controller) endFormer(ctx context.Context, name string, nhc *v1alpha1.N
 	if state != nil && state.uid != former.Present.UID {
 		if state.orphans {
 			return nil
-		}
-		if state.acting != nil && !state.acting.Idle() {
-			return fmt.Errorf("%w: what was begun has not been answered", watches.ErrPending) // The answer calls.
-		}
-		if state.acting != nil {
-			for _, outcome := range state.acting.Late() {
-				state.rememberNew(outcome)
-			}
 		}
 		former.Remembered = sets.KeySet(state.own)
 	}

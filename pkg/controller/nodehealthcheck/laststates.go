@@ -13,8 +13,8 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 )
 
-// lastStates holds the last state of every own CR, by the NodeHealthChecks that own it,
-// until a report has used the state of a CR that is gone. A CR may succeed and be deleted
+// lastStates holds the last state of every own CR, also one whose creation has just been answered, by the NodeHealthChecks
+// that own it, until a report has used the state of a CR that is gone. A CR may succeed and be deleted
 // between two syncs, and the history still needs its state. A state is recorded before any
 // cache shows it, so a sync that misses a CR in the cache finds it here. The zero value is
 // ready to use, from any goroutine. A restart loses it.
@@ -28,13 +28,14 @@ func (c *Controller) parseCR(obj *unstructured.Unstructured) runtime.Object {
 	cr := object.ParseCR(obj)
 	for _, owner := range cr.Owners() {
 		if c.index.Has(owner) {
-			c.lastStates.record(owner, cr)
+			c.lastStates.record(owner, cr, true)
 		}
 	}
 	return cr
 }
 
-func (s *lastStates) record(nhc string, cr *object.CR) {
+// record records a state. If it does not come from a watch, it is not the latest where there is another.
+func (s *lastStates) record(nhc string, cr *object.CR, latest bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.byName == nil {
@@ -45,10 +46,12 @@ func (s *lastStates) record(nhc string, cr *object.CR) {
 		crs = map[types.UID]*object.CR{}
 		s.byName[nhc] = crs
 	}
-	crs[cr.UID] = cr
+	if latest || crs[cr.UID] == nil {
+		crs[cr.UID] = cr
+	}
 }
 
-// gone returns the CRs of a NodeHealthCheck that are gone. They may include a CR that the
+// gone returns the CRs of a NodeHealthCheck that are not there. They may include a CR that the
 // cache does not show yet.
 func (s *lastStates) gone(nhc string, there func(*object.CR) bool) []*object.CR {
 	s.mu.Lock()

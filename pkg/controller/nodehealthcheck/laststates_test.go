@@ -21,12 +21,12 @@ func TestLastStates(t *testing.T) {
 	t.Parallel()
 	var states lastStates
 	first, last := testCR("a", "1"), testCR("a", "1", crSucceeded)
-	states.record("workers", first)
-	states.record("workers", testCR("b", "2"))
-	states.record("infra", testCR("c", "3"))
+	states.record("workers", first, true)
+	states.record("workers", testCR("b", "2"), true)
+	states.record("infra", testCR("c", "3"), true)
 	left := func(cr *object.CR) bool { return cr.Name == "b" }
 	require.Equal(t, []*object.CR{first}, states.gone("workers", left))
-	states.record("workers", last)
+	states.record("workers", last, true)
 	states.used("workers", []*object.CR{first})
 	require.Equal(t, []*object.CR{last}, states.gone("workers", left), "a later one has not been used")
 	states.used("workers", []*object.CR{last})

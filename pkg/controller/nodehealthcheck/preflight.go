@@ -29,19 +29,16 @@ type preflight struct {
 	snapshot *snapshot
 }
 
-// controlPlaneTimeout limits the live reads before a control plane node begins.
-const controlPlaneTimeout = 30 * time.Second
-
 // AcquireControlPlane reserves the control plane slot for a node or a Machine, and asks the API server whether it may
 // have it, unless the answer has just been no. It returns why the slot is refused, or a function that gives the
-// reservation back. Its argument unknown means that the remediation may have begun. AcquireControlPlane may be called
-// from any goroutine, also by other controllers.
+// reservation back. Its argument unknown means that the remediation may have begun. Once ctx is done, nothing is
+// asked, and the slot is refused. AcquireControlPlane may be called from any goroutine, also by other controllers.
 func (c *Controller) AcquireControlPlane(ctx context.Context, member slot.Member) (v1alpha1.DecisionReason, func(unknown bool)) {
 	refused, changes := c.refusals.Get(member, c.clock.Now())
 	if refused != "" {
 		return refused, nil
 	}
-	if !c.slot.TryAcquire(member, c.clock.Now()) {
+	if ctx.Err() != nil || !c.slot.TryAcquire(member, c.clock.Now()) {
 		return v1alpha1.DecidedControlPlaneBusy, nil
 	}
 	release := func(unknown bool) { c.slot.Release(unknown, c.clock.Now()) } // Who was refused meanwhile looks again soon: lostRace.
@@ -53,8 +50,6 @@ func (c *Controller) AcquireControlPlane(ctx context.Context, member slot.Member
 		return reason, nil
 	}
 	logger := klog.FromContext(ctx)
-	ctx, cancel := context.WithTimeout(ctx, controlPlaneTimeout)
-	defer cancel()
 	if allowed, err := c.etcdAllows(ctx, member.Node); err != nil || !allowed {
 		if err != nil {
 			logger.Error(err, "Refusing a control plane node, because the state of etcd is not known", "node", member.Node, "machine", member.Machine)

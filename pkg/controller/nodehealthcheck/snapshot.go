@@ -109,7 +109,7 @@ func (c *Controller) observeNodes(s *snapshot, now time.Time) error {
 		return err
 	}
 	s.state.remember(s.nhc, crs.read, c.remediations.Caches())
-	s.gone, s.lost = c.lastStates.gone(s.nhc.Name, crs.has), crs.lost
+	s.gone, s.lost = crs.gone, crs.lost
 	nodes := c.addFurtherNodes(needing, s, crs)
 	s.nodes, s.objects = make([]remediation.Node, 0, len(nodes)), make([]*corev1.Node, 0, len(nodes))
 	for _, node := range nodes {

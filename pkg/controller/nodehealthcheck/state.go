@@ -14,7 +14,6 @@ import (
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/attempts"
-	"github.com/nhc-controller/nhc-controller/pkg/batch"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/history"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
@@ -55,9 +54,6 @@ type nhcState struct {
 	// releasing are the nodes whose lease could not be released. A lease without a holder is
 	// found in no other way.
 	releasing sets.Set[string]
-	// acting acts on the nodes, and keeps the requests without an answer. It is nil before the first
-	// sync.
-	acting *batch.Acting
 	// attempts are the next ones for nodes for which a write has failed.
 	attempts attempts.Attempts[attemptKey]
 	// machineUnread is since when the Machine of a node cannot be read.
