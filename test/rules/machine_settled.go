@@ -175,7 +175,7 @@ func (p *snapshot) remediatedBy(check, node string) bool {
 			return true
 		}
 		for cr := range p.crsOfMachine[key] {
-			if object := p.crs[cr].at(p.rv); object != nil && object.CheckedBy(check) {
+			if object := p.crs[cr].at(p.rv); object != nil && (object.CheckedBy(check) || slices.Contains(object.FormerChecks, check)) {
 				return true
 			}
 		}

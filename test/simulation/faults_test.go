@@ -34,6 +34,7 @@ func (c *cluster) intercept(r *replica) func(memapi.Request) memapi.Fault {
 			After:  time.Duration(1+random.IntN(2_000_000)) * time.Nanosecond,
 		}
 		fault.Before += c.slow[request.Verb+" "+request.Resource.Resource]
+		fault.After += c.slow["answer to "+request.Verb+" "+request.Resource.Resource]
 		if request.Verb == "list" || request.Verb == "watch" {
 			fault.Before += c.slow[request.Resource.Resource] + c.slowFirst[request.Resource.Resource]
 			delete(c.slowFirst, request.Resource.Resource)

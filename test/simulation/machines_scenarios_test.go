@@ -283,19 +283,6 @@ func TestRemediationObjectInTheWay(t *testing.T) {
 	})
 }
 
-// watches reports whether the controller watches the CRs of a kind.
-func (m *machineAPI) watches(kind *remediator) bool {
-	before := len(m.server.Requests(0))
-	m.leader().client.EndWatches(kind.crs(), false)
-	m.sleep(time.Minute)
-	for _, request := range m.server.Requests(before) {
-		if request.Resource == kind.crs() {
-			return true
-		}
-	}
-	return false
-}
-
 // replaceLeader has the leader die and another process follow.
 func (m *machineAPI) replaceLeader() {
 	m.loseLeader()

@@ -242,5 +242,17 @@ func (c *Controller) MachinesReadable() error {
 	return nil
 }
 
+// Names returns the keys of the MachineHealthChecks, none if another controller looks after them.
+func (c *Controller) Names() (names []string) {
+	if !c.Active() {
+		return nil
+	}
+	checks, _ := c.checks.List(labels.Everything()) // A cache in memory has no errors.
+	for _, check := range checks {
+		names = append(names, keyOf(check).String())
+	}
+	return names
+}
+
 // Wake syncs MachineHealthChecks.
 func (c *Controller) Wake(names []string) { c.enqueueOwners(names) }
