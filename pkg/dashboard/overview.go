@@ -29,7 +29,7 @@ type overviewBody struct {
 // overview is the page with everything.
 func (d *Dashboard) overview(r *request, p *page) *problem {
 	overview := r.overview()
-	body := &overviewBody{Others: others(overview)}
+	body := &overviewBody{Others: others(overview, false)}
 	body.Counts, body.Lists = short(overview, "")
 	body.Paging = newPaging(r, "./", "NodeHealthChecks", len(overview.NodeHealthChecks), cardsPerPage)
 	shown := part(overview.NodeHealthChecks, body.Paging)
@@ -47,8 +47,8 @@ func (d *Dashboard) overview(r *request, p *page) *problem {
 }
 
 // others are MachineHealthChecks and RemediationBudgets.
-func others(overview *view.Overview) []table {
-	return newTables(view.MachineChecks(overview), view.Budgets(overview, true))
+func others(overview *view.Overview, wide bool) []table {
+	return newTables(view.MachineChecks(overview), view.Budgets(overview, wide))
 }
 
 // checkBody is what the page of one name shows: of a NodeHealthCheck, a MachineHealthCheck or a budget.
@@ -76,7 +76,7 @@ func (d *Dashboard) check(r *request, p *page) *problem {
 		return noCheck(name, overview)
 	}
 	p.Title = name
-	body := &checkBody{Others: others(overview), Details: nested(newTables(view.Groups(overview)))}
+	body := &checkBody{Others: others(overview, true), Details: nested(newTables(view.Groups(overview)))}
 	if len(overview.NodeHealthChecks)+len(overview.MachineHealthChecks) > 0 {
 		body.Counts, body.Lists = short(overview, name)
 		body.History = &cell{Text: "History of " + name, Link: historyLink("", name)}

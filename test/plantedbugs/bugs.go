@@ -137,7 +137,7 @@ var bugs = []bug{
 	},
 	{
 		name: "a storm also stops the next steps", rule: "9.6", file: inPlan + "constraints.go",
-		old: "return c.Storm }, firstOnly: true, // Spec 9.6.", new: "return c.Storm },",
+		old: "firstOnly: true, // Spec 9.6.", new: "",
 	},
 	{
 		name: "a storm never ends", rule: "9.5", file: "pkg/health/storm.go",
