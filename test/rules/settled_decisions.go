@@ -129,8 +129,9 @@ var ofUnhealthy = map[v1alpha1.DecisionReason]func(decided) bool{
 	v1alpha1.DecidedStepFailed: func(d decided) bool {
 		return d.lastStep(func(_ step, cr *CR) bool { return cr.Succeeded == "False" })
 	},
+	v1alpha1.DecidedVanished: func(d decided) bool { return d.vanished(d.name) == v1alpha1.DecidedVanished },
 	v1alpha1.DecidedNoTemplateLeft: func(d decided) bool {
-		return d.lastStep(func(last step, cr *CR) bool { return d.isOver(last, cr, timeouts(d.nhc)[cr.UID]) })
+		return d.vanished(d.name) == v1alpha1.DecidedNoTemplateLeft || d.lastStep(func(last step, cr *CR) bool { return d.isOver(last, cr, timeouts(d.nhc)[cr.UID]) })
 	},
 	v1alpha1.DecidedDryRun:             func(d decided) bool { return d.nhc.Spec.Mode == v1alpha1.ModeDryRun },
 	v1alpha1.DecidedDisabled:           func(d decided) bool { return d.is(v1alpha1.ConditionDisabled) },
