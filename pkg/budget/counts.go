@@ -30,8 +30,8 @@ type Node struct {
 
 // Machine is what budgets know of a Machine. The zero value stands for none.
 type Machine struct {
-	// Exists reports whether there is a Machine. A Machine that is gone keeps its labels as a
-	// Node does.
+	// Exists reports whether there is a Machine. A Machine that is gone keeps its namespace and labels as
+	// long as its node is under remediation.
 	Exists    bool
 	Namespace string
 	Labels    map[string]string
@@ -67,6 +67,8 @@ func (o *Observation) Merge(other Observation) {
 // Counts counts nodes for budgets, and knows which askers wait for them. It may be used
 // from one goroutine at a time.
 type Counts struct {
+	// Unasked means that not all health checks have asked yet: it is not known whether a budget is still exhausted.
+	Unasked bool
 	// budgets are in order of their names.
 	budgets []*counted
 	nodes   map[string]*countedNode
@@ -265,6 +267,9 @@ func (c *Counts) update(name string, change func(*countedNode)) {
 	}
 	before := *node
 	change(node)
+	if !node.Machine.Exists && !node.remediating() {
+		node.Machine = Machine{}
+	}
 	if !node.exists() {
 		delete(c.nodes, name)
 		return

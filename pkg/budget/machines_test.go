@@ -76,6 +76,19 @@ func TestMachineIsReplaced(t *testing.T) {
 	require.Equal(t, []Asker{nhc("y")}, c.Woken(after(time.Minute)))
 }
 
+// TestMachineOfNodeIsGone: a Node whose Machine is gone counts, and is bound, as its Machine only while it is under
+// remediation (spec B3.2).
+func TestMachineOfNodeIsGone(t *testing.T) {
+	t.Parallel()
+	c := counts(budgets(budget("pool", maxConcurrent("0"), ofMachines)), machineIn("a", notReady("")), machineIn("a", remediated("")))
+	c.SetNode("n1", notReady(""))
+	c.SetNode("n2", remediated(""))
+	require.Equal(t, map[string]map[string]tally{"pool": {"": {observed: 1, unhealthy: 1, remediating: 1}}}, c.snapshot())
+	require.Empty(t, begin(c, nhc("x"), noon, due("n1", 1)))
+	c.SetNode("n2", notReady(""))
+	require.Empty(t, begin(c, nhc("x"), noon, due("n2", 1)))
+}
+
 // TestFromNodesToMachines: what a budget has counted before it was changed still bounds it.
 func TestFromNodesToMachines(t *testing.T) {
 	t.Parallel()

@@ -301,8 +301,11 @@ func (s *simulation) yields(check Asker, name string) bool {
 // forgetLabels forgets those of nodes and Machines that are gone without a CR or a reservation.
 func (s *simulation) forgetLabels() {
 	for name, n := range s.nodes {
-		if !n.exists && !n.machine.Exists && !s.remediating(name) {
-			n.labels, n.machine = nil, Machine{}
+		if n.machine.Exists || s.remediating(name) {
+			continue
+		}
+		if n.machine = (Machine{}); !n.exists {
+			n.labels = nil
 		}
 	}
 }

@@ -78,38 +78,3 @@ func TestMoments(t *testing.T) {
 
 // distinct returns some of the numbers below n.
 func distinct(random *rand.Rand, n, some int) []int { return random.Perm(n)[:some] }
-
-// TestPhaseIsWhenOneIsOpen: a budget applies if some schedule has opened within its duration, and
-// the phases follow one another.
-func TestPhaseIsWhenOneIsOpen(t *testing.T) {
-	t.Parallel()
-	for seed := range uint64(60) {
-		random := rand.New(rand.NewPCG(4, seed))
-		var options []option
-		for range 1 + random.IntN(4) {
-			cron := fmt.Sprintf("%d */%d * * *", random.IntN(60), 1+random.IntN(24))
-			options = append(options, schedule(cron, "Europe/Berlin", time.Duration(1+random.IntN(400))*time.Minute))
-		}
-		parsed := Parse(budget("b", append(options, maxConcurrent("0"))...))
-		require.Empty(t, parsed.Problem)
-		now := time.Date(2026, time.March, 28, random.IntN(24), random.IntN(60), random.IntN(60), 0, time.UTC)
-		last := (&counted{Budget: parsed}).at(now)
-		for range 20 {
-			phase := parsed.phaseAt(now)
-			open := slices.ContainsFunc(parsed.windows, func(w window) bool {
-				return !w.next(now.Add(-w.duration)).After(now)
-			})
-			require.Equal(t, open, phase.applies, "seed %d at %s", seed, now)
-			if last.covers(now) {
-				require.Equal(t, last.applies, phase.applies, "seed %d: the phase of %s holds at %s", seed, last.from, now)
-				require.True(t, last.until.IsZero() || last.until.Equal(phase.until), "seed %d: it ends when it was said to", seed)
-			} else if now.Equal(last.until) {
-				require.NotEqual(t, last.applies, phase.applies, "seed %d: it ends when it was said to", seed)
-			}
-			last = &phase
-			if now = now.Add(time.Duration(random.IntN(200)) * time.Minute); random.IntN(2) == 0 && !phase.recheck.IsZero() {
-				now = phase.recheck
-			}
-		}
-	}
-}

@@ -66,7 +66,6 @@ func New(config Config) *Dashboard {
 	d.mux.HandleFunc("/check", d.page("check", d.check))
 	d.mux.HandleFunc("/node", d.page("node", d.node))
 	d.mux.HandleFunc("/history", d.page("history", d.history))
-	d.mux.HandleFunc("/episode", d.page("episode", d.episode))
 	d.mux.HandleFunc("/", d.page("unknown", unknown))
 	d.mux.HandleFunc("/events", d.events)
 	d.mux.HandleFunc("/"+assetDirectory+"/", serveAsset)

@@ -74,7 +74,7 @@ func newCard(r *request, check *view.Check) card {
 	if check.Gate != nil {
 		c.Counts = fmt.Sprintf("%d of %d nodes healthy, %d unhealthy, %d under remediation", check.HealthyNodes, check.ObservedNodes, check.UnhealthyNodes, check.RemediatingNodes)
 	}
-	for _, note := range view.Notes(check, r.now) {
+	for _, note := range view.Notes(check, true, r.now) {
 		if check.Storm == nil || note.Text != view.StormOf(check, r.now) { // The gauge says it.
 			c.Notes = append(c.Notes, styled(note))
 		}

@@ -154,7 +154,7 @@ func episodeTable(history *view.History) table {
 	outcome := slices.Index(t.Header, "Outcome")
 	for i := range history.Episodes {
 		e, row := &history.Episodes[i], t.Rows[i]
-		row[0].Link, row[outcome].Shape = episodeLink(e), shapeOf(e.Outcome)
+		row[outcome].Shape = shapeOf(e.Outcome)
 		if e.Node == "" {
 			row[2] = plain("Machine " + e.Machine)
 		}

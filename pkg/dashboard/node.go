@@ -44,10 +44,7 @@ func (d *Dashboard) node(r *request, p *page) *problem {
 	for i := range explanation.Checks {
 		check := &explanation.Checks[i]
 		shown := explanation.PartOf(check)
-		c := checkOfNode{Title: cell{Text: shown.Title, Link: checkLink(check.Name)}, Tables: nested(newTables(shown.Tables...))}
-		for _, one := range shown.Fields {
-			c.Fields = append(c.Fields, field{one.Name, styled(one.Value)})
-		}
+		c := checkOfNode{Title: cell{Text: shown.Title, Link: checkLink(check.Name)}, Fields: fieldsOf(&shown), Tables: nested(newTables(shown.Tables...))}
 		body.Checks = append(body.Checks, c)
 	}
 	body.Tables = newTables(view.Conditions(explanation), view.Events(explanation), view.Others(explanation))

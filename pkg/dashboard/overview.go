@@ -4,10 +4,8 @@
 package dashboard
 
 import (
-	"cmp"
 	"fmt"
 	"net/http"
-	"strconv"
 
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
 )
@@ -31,7 +29,7 @@ type overviewBody struct {
 // overview is the page with everything.
 func (d *Dashboard) overview(r *request, p *page) *problem {
 	overview := r.overview()
-	body := &overviewBody{Others: others(overview)}
+	body := &overviewBody{Others: others(overview, false)}
 	body.Counts, body.Lists = short(overview, "")
 	body.Paging = newPaging(r, "./", "NodeHealthChecks", len(overview.NodeHealthChecks), cardsPerPage)
 	shown := part(overview.NodeHealthChecks, body.Paging)
@@ -49,8 +47,8 @@ func (d *Dashboard) overview(r *request, p *page) *problem {
 }
 
 // others are MachineHealthChecks and RemediationBudgets.
-func others(overview *view.Overview) []table {
-	return newTables(view.MachineChecks(overview), view.Budgets(overview, true))
+func others(overview *view.Overview, wide bool) []table {
+	return newTables(view.MachineChecks(overview), view.Budgets(overview, wide))
 }
 
 // checkBody is what the page of one name shows: of a NodeHealthCheck, a MachineHealthCheck or a budget.
@@ -78,7 +76,7 @@ func (d *Dashboard) check(r *request, p *page) *problem {
 		return noCheck(name, overview)
 	}
 	p.Title = name
-	body := &checkBody{Others: others(overview), Details: nested(newTables(view.Groups(overview)))}
+	body := &checkBody{Others: others(overview, true), Details: nested(newTables(view.Groups(overview)))}
 	if len(overview.NodeHealthChecks)+len(overview.MachineHealthChecks) > 0 {
 		body.Counts, body.Lists = short(overview, name)
 		body.History = &cell{Text: "History of " + name, Link: historyLink("", name)}
@@ -86,27 +84,20 @@ func (d *Dashboard) check(r *request, p *page) *problem {
 	for i := range overview.NodeHealthChecks {
 		body.Cards = append(body.Cards, newCard(r, &overview.NodeHealthChecks[i]))
 	}
-	if configuration := view.NewConfiguration(r.state.Snapshot, name); configuration != nil {
-		body.describe(configuration)
+	if configuration := view.Configuration(r.state.Snapshot, name); configuration != nil {
+		body.Spec = fieldsOf(configuration)
+		body.Details = append(nested(newTables(configuration.Tables...)), body.Details...)
 	}
 	p.Body = body
 	return nil
 }
 
-// describe adds what the spec says.
-func (b *checkBody) describe(c *view.Configuration) {
-	b.Spec = []field{
-		{"Selector", plain(c.Selector)}, {"Limit", plain(cmp.Or(c.Limit, "-"))}, {"Healthy delay", plain(cmp.Or(c.HealthyDelay, "-"))},
+// fieldsOf are the fields of a part.
+func fieldsOf(part *view.Part) (fields []field) {
+	for _, one := range part.Fields {
+		fields = append(fields, field{one.Name, styled(one.Value)})
 	}
-	rules := view.Table{Title: "A node is unhealthy if", Header: []string{"CONDITION", "FOR"}}
-	for _, rule := range c.Rules {
-		rules.Add(view.Text(rule.Condition), view.Text(rule.Duration))
-	}
-	steps := view.Table{Title: "Steps", Header: []string{"STEP", "TEMPLATE", "TIMEOUT"}}
-	for i, step := range c.Steps {
-		steps.Add(view.Text(strconv.Itoa(i+1)), view.Text(step.Kind+" "+step.Template), view.Text(cmp.Or(step.Timeout, view.Unknown)))
-	}
-	b.Details = append(nested(newTables(rules, steps)), b.Details...)
+	return fields
 }
 
 // noCheck says that there is nothing of a name.

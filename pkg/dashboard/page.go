@@ -25,7 +25,7 @@ var templateFiles embed.FS
 // parts.
 func parseTemplates() map[string]*template.Template {
 	pages := map[string]*template.Template{}
-	for _, name := range []string{"overview", "nodes", "check", "node", "history", "episode", "problem"} {
+	for _, name := range []string{"overview", "nodes", "check", "node", "history", "problem"} {
 		shared := template.New("layout.html")
 		pages[name] = template.Must(shared.ParseFS(templateFiles, "templates/layout.html", "templates/parts.html", "templates/"+name+".html"))
 	}
@@ -62,7 +62,7 @@ func newStamp(text string, t time.Time) stamp {
 }
 
 // sections are the pages of the navigation that other pages belong to, if it is not the overview.
-var sections = map[string]string{"history": "history", "episode": "history"}
+var sections = map[string]string{"history": "history"}
 
 // request is what the pages are made of.
 type request struct {

@@ -139,7 +139,7 @@ func newBar(shown *rows, e *view.Episode, now time.Time) bar {
 	end := e.End(now)
 	outcome := view.Outcome(e)
 	b := bar{
-		Link: episodeLink(e), Label: describe(e, now), Shape: shapeOf(e.Outcome), Class: classes[outcome.Style],
+		Link: historyLink(e.Target(), e.Check), Label: describe(e, now), Shape: shapeOf(e.Outcome), Class: classes[outcome.Style],
 		Detected: percent(shown.fraction(e.Detected.Time)), End: percent(shown.fraction(end)),
 	}
 	begin := end
@@ -191,56 +191,24 @@ func describe(e *view.Episode, now time.Time) string {
 	return strings.Join(parts, ", ")
 }
 
-// maxTicks is how many labels fit.
-const maxTicks = 8
+// parts is into how many equal parts the labels of an axis divide it.
+const parts = 5
 
-const day = 24 * time.Hour
-
-// longest is how many days a [time.Duration] can have.
-const longest = int64(1<<63-1) / int64(day)
-
-// distances are how far apart the labels of an axis may be.
-var distances = []time.Duration{
-	time.Second, 5 * time.Second, 15 * time.Second, 30 * time.Second, time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute, 15 * time.Minute,
-	30 * time.Minute, time.Hour, 2 * time.Hour, 3 * time.Hour, 6 * time.Hour, 12 * time.Hour, day, 2 * day, 7 * day, 14 * day, 28 * day, 91 * day, 364 * day,
-}
-
-// ticks are the labels of the axis: at round times of the day, and at midnight with the date.
+// ticks are the labels of the axis, at equal distances.
 func ticks(shown *rows, now time.Time) (labels []tick) {
-	start, end := shown.Start.In(now.Location()), shown.End.In(now.Location())
-	days := (end.Unix() - start.Unix()) / int64(day/time.Second) / maxTicks
-	distance := max(distances[len(distances)-1], time.Duration(min(days, longest))*day)
-	for _, d := range distances {
-		if end.Sub(start) <= maxTicks*d {
-			distance = d
-			break
-		}
-	}
-	year, month, date := start.Date()
-	midnight := time.Date(year, month, date, 0, 0, 0, 0, now.Location())
-	for n := 0; ; n++ {
-		at := midnight.Add(time.Duration(n) * distance)
-		if distance >= day { // Days are not always of the same length.
-			at = midnight.AddDate(0, 0, n*int(distance/day))
-		}
-		if at.After(end) {
-			return labels
-		}
-		if !at.Before(start) {
-			labels = append(labels, tick{X: percent(shown.fraction(at)), Label: label(at, distance)})
-		}
-	}
-}
-
-func label(at time.Time, distance time.Duration) string {
+	span := seconds(shown.Start, shown.End)
+	layout := time.TimeOnly
 	switch {
-	case distance >= 91*day:
-		return at.Format("Jan 2006")
-	case distance >= day, at.Hour() == 0 && at.Minute() == 0 && at.Second() == 0:
-		return at.Format("Jan 2")
-	case distance < time.Minute:
-		return at.Format(time.TimeOnly)
-	default:
-		return at.Format("15:04")
+	case span > 300*24*3600:
+		layout = "Jan 2006"
+	case span > 4*24*3600:
+		layout = "Jan 2"
+	case span > 20*60:
+		layout = "Jan 2 15:04"
 	}
+	for n := range parts {
+		at := time.Unix(shown.Start.Unix()+int64(span*(float64(n)+0.5)/parts), 0).In(now.Location())
+		labels = append(labels, tick{X: percent(shown.fraction(at)), Label: at.Format(layout)})
+	}
+	return labels
 }

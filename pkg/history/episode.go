@@ -114,7 +114,7 @@ func (e *openEpisode) followNode(o *Observation, gone time.Time, left bool, now 
 	awaited := !e.deleted.IsZero() && !e.returnTimeOver(now)
 	if e.deleted.IsZero() || (o.NodeDeleted && e.returned) {
 		e.deleted = time.Time{}
-		if e.remediated || left || awaited {
+		if e.remediated || left || awaited || e.outlasted() {
 			e.deleted = gone.Truncate(time.Second)
 		}
 	}
@@ -236,9 +236,16 @@ func (e *openEpisode) replaced(o *Observation) bool {
 		}
 	}
 	if e.deleted.IsZero() {
-		return !e.remediated
+		return !e.remediated && !e.outlasted()
 	}
 	return e.returnTimeOver(o.created())
+}
+
+// outlasted reports whether the last step has timed out. Its CR stays, and status does not say whether it was there when
+// the Node was deleted: it counts as if it was.
+func (e *openEpisode) outlasted() bool {
+	last := len(e.Steps) - 1
+	return last >= 0 && e.Steps[last].Result == v1alpha1.StepTimedOut
 }
 
 // lose ends an episode whose Node is gone.

@@ -39,7 +39,7 @@ func Recall(status *v1alpha1.NodeHealthCheckStatus) *Ledger {
 		listed[entry.Name] = true
 		if episode := ledger.open[entry.Name]; episode != nil {
 			episode.remediated, episode.returned = len(entry.Remediations) > 0, !episode.deleted.IsZero()
-		} else if made := fromEntry(entry); !made.Detected.IsZero() || len(made.Steps) > 0 {
+		} else if made := fromEntry(entry); !made.Detected.IsZero() || (len(made.Steps) > 0 && entry.Decision == nil) { // Upstream detects and decides nothing.
 			ledger.open[entry.Name] = &openEpisode{Episode: made, remediated: len(made.Steps) > 0}
 		}
 	}

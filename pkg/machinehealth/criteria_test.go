@@ -52,7 +52,7 @@ func TestCriteria(t *testing.T) {
 	template := &corev1.ObjectReference{APIVersion: "example.com/v1", Kind: "RebootTemplate", Name: "reboot"}
 	strategy := annotatedCheck(v1beta1.AnnotationRemediationStrategy, "external-baremetal")
 	defaults := func(changes ...func(*Criteria)) Criteria {
-		c := Criteria{Selector: labels.Everything(), API: "machine.openshift.io", StartupTimeout: 10 * time.Minute, MaxUnhealthy: intstr.FromString("100%"), Strategy: Delete}
+		c := Criteria{name: "workers", Selector: labels.Everything(), API: "machine.openshift.io", StartupTimeout: 10 * time.Minute, MaxUnhealthy: intstr.FromString("100%"), Strategy: Delete}
 		for _, change := range changes {
 			change(&c)
 		}

@@ -64,10 +64,10 @@ func setTrigger(entry *v1beta1.UnhealthyMachine, verdict *Verdict, old *v1beta1.
 			entry.Trigger.Reason = v1beta1.TriggerUnhealthyCondition
 		}
 		detected := whole(now)
-		if !verdict.Since.IsZero() {
+		if old != nil && old.Trigger != nil && *old.Trigger == *entry.Trigger && old.Detected != nil {
+			detected = *old.Detected // Another process may have seen more: clocks of nodes may be wrong (spec 7.2).
+		} else if !verdict.Since.IsZero() {
 			detected = whole(verdict.Since)
-		} else if old != nil && old.Trigger != nil && *old.Trigger == *entry.Trigger && old.Detected != nil {
-			detected = *old.Detected
 		}
 		entry.Detected = &detected
 	case old != nil && (verdict.State == Deleting || verdict.State == UnderRemediation || verdict.State == SoonUnhealthy):

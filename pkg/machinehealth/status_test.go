@@ -55,7 +55,8 @@ func TestEntries(t *testing.T) {
 		"M16.2 no startup, when first seen": {target: target(machine("m", noNode), func(t *Target) {
 			t.Verdict = policy().Criteria.Judge(t.Machine, NodeUnknown, health.Evidence{}, false, later)
 		}), trigger: &v1beta1.MachineTrigger{Reason: v1beta1.TriggerNodeStartupTimeout}, detected: whole, since: whole},
-		"M8.3 the same decision goes on":           {target: target(machine("m")), before: before(byCondition, v1beta1.DecidedMachineDeleting), trigger: byCondition, detected: epoch, since: epoch.Add(time.Minute)},
+		"M16.1 S22 as another process has seen it": {target: target(machine("m")), before: before(byCondition, v1alpha1.DecidedGateClosed), trigger: byCondition, detected: seen, since: whole},
+		"M8.3 the same decision goes on":           {target: target(machine("m")), before: before(byCondition, v1beta1.DecidedMachineDeleting), trigger: byCondition, detected: seen, since: epoch.Add(time.Minute)},
 		"M16.1 what was wrong when it was deleted": {target: target(machine("m", deletingMachine), verdict(Deleting)), before: before(byPhase, v1beta1.DecidedMachineDeleting), trigger: byPhase, detected: seen, since: epoch.Add(time.Minute)},
 		"M16.1 what was wrong until it recovered":  {target: target(machine("m", firstKey), verdict(UnderRemediation)), before: before(byCondition, v1beta1.DecidedExternalRemediation), trigger: byCondition, detected: seen, since: epoch.Add(time.Minute)},
 		"P5 the Node is looked for":                {target: target(machine("m"), verdict(SoonUnhealthy)), before: before(byCondition, v1alpha1.DecidedGateClosed), trigger: byCondition, detected: seen, since: whole},

@@ -24,8 +24,9 @@ type ControlPlane struct {
 	// SlotHolders are the names of the control plane Machines that take the slot from a node, by the name of
 	// that node. A Machine that takes the slot may itself be the one to remediate (spec M13.1).
 	SlotHolders map[string][]string
-	// Unknown means that these nodes are not known.
+	// Unknown means that these nodes are not known. Told is what status says of those that wait.
 	Unknown bool
+	Told    map[string]string
 	// Members are all control plane nodes, where their conditions report whether etcd has a
 	// quorum (spec 12.5). Nil where etcd itself is asked before a remediation begins.
 	Members []*corev1.Node
@@ -67,11 +68,11 @@ func (c *ControlPlane) others(node string) []string {
 }
 
 // explain names the slot holder that a node waits for. It is the first by name, so that the
-// message does not depend on the order of caches. It is empty if the holder is not known.
+// message does not depend on the order of caches. If the holder is not known, the message is that of status.
 func (c *ControlPlane) explain(node string) string {
 	others := c.others(node)
 	if len(others) == 0 {
-		return ""
+		return c.Told[node]
 	}
 	return slices.Min(others) + " is under remediation or being replaced, and only one member of the control plane may be at a time"
 }

@@ -96,6 +96,7 @@ func TestControlPlaneBusyMessage(t *testing.T) {
 		"a Machine without a node":  {ControlPlane{Remediated: []string{"Machine ns/m"}}, "Machine ns/m" + rest},
 		"unknown, but one is known": {ControlPlane{Unknown: true, Remediated: []string{"b"}}, "b" + rest},
 		"unknown":                   {ControlPlane{Unknown: true}, ""},
+		"not known any more":        {ControlPlane{Unknown: true, Told: map[string]string{"cp": "b" + rest}}, "b" + rest},
 		"unknown, except the node":  {ControlPlane{Unknown: true, Remediated: []string{"cp"}}, ""},
 	}
 	for name, tc := range tests {

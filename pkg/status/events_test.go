@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
@@ -129,4 +130,16 @@ func TestEventNotes(t *testing.T) {
 	require.True(t, strings.HasSuffix(note, "..."))
 	require.Equal(t, strings.Repeat("x", 1024), shorten(strings.Repeat("x", 1024)), "as long as it may be")
 	require.Equal(t, strings.Repeat("ü", 510)+"...", shorten(strings.Repeat("ü", 513)))
+}
+
+// TestRecalledFailures: a new process tells no failure of a step that was over by status: another one has (spec 19.3). S21: it
+// did, unless the decision was still StepFailed.
+func TestRecalledFailures(t *testing.T) {
+	t.Parallel()
+	for reason, told := range map[v1alpha1.DecisionReason]bool{v1alpha1.DecidedStepFailed: true, v1alpha1.DecidedGateClosed: true, v1alpha1.DecidedStepRunning: false} {
+		entry := v1alpha1.UnhealthyNode{Name: "n", Decision: &v1alpha1.Decision{Type: reason.Type(), Reason: reason}}
+		entry.Remediations = []v1alpha1.Remediation{{Resource: corev1.ObjectReference{UID: "cr"}}}
+		reported := RecallReported(&v1alpha1.NodeHealthCheckStatus{UnhealthyNodes: []v1alpha1.UnhealthyNode{entry}})
+		require.Equal(t, told, reported.failed.Has("cr"), reason)
+	}
 }

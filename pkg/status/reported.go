@@ -54,12 +54,12 @@ func (r Reported) WithCreated(crs []*object.CR) Reported {
 	return r
 }
 
-// failedIn returns the CRs of the nodes whose decision in a status is that a step has failed.
+// failedIn returns the CRs of the nodes whose step is over by a status: if one has failed, that was told.
 func failedIn(status *v1alpha1.NodeHealthCheckStatus) sets.Set[types.UID] {
 	failed := sets.New[types.UID]()
 	for i := range status.UnhealthyNodes {
 		entry := &status.UnhealthyNodes[i]
-		if entry.Decision == nil || entry.Decision.Reason != v1alpha1.DecidedStepFailed {
+		if entry.Decision == nil || entry.Decision.Type == v1alpha1.DecisionRemediating {
 			continue
 		}
 		for j := range entry.Remediations {

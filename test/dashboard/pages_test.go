@@ -28,7 +28,6 @@ var looks = map[string]look{"light": desk, "dark": {dark: true, width: 1200, hei
 // pages are all kinds of pages.
 var pages = []string{
 	"", "check?name=workers", "check?name=zones", "check?name=openshift-machine-api/pool", "nodes?list=unhealthy-nodes", "node?name=worker-07", "node?name=worker-13", "node?name=nowhere", "history", "history?node=worker-02&since=24h",
-	"episode?check=workers&detected=2026-03-02T07%3A00%3A00Z&node=worker-15",
 }
 
 // TestNoScript: without JavaScript all of it is there, and the page says how to see changes.

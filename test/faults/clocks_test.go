@@ -4,9 +4,7 @@
 package faults
 
 import (
-	"context"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -25,24 +23,18 @@ import (
 // it does then, it knows better.
 var beyondTolerance = rules.Quiet.Cache + time.Second
 
-// By how much the clock of the controller is ahead of all others, so that nothing begins by it (23d.2), or behind
-// them. A clock that is behind by a minute takes leases for such from the future (14.3).
-const (
-	ahead  = 4 * time.Minute
-	behind = -50 * time.Second
-)
+// ahead is by how much the clock of the controller is ahead of all others, so that nothing begins by it (23d.2).
+const ahead = 4 * time.Minute
 
-// TestClocks has the clock of the controller be far from all others, in both directions.
-// Nothing may begin or end sooner because of it; with a clock that is behind it is late.
+// TestClocks has the clock of the controller be ahead of all others. Nothing may begin or end sooner because of it.
 func TestClocks(t *testing.T) {
 	if !*longForm {
 		t.Skip("the short form does not wait until the controller is built with another clock")
 	}
 	executable := buildClock(t)
 	for name, test := range map[string]func(*environment){
-		"ahead":                          (*environment).testUntrustedClock,
-		"set":                            (*environment).testSetClock,
-		"each replica has another clock": (*environment).testReplicasByClock,
+		"ahead": (*environment).testUntrustedClock,
+		"set":   (*environment).testSetClock,
 	} {
 		t.Run(name, func(t *testing.T) {
 			forEachSeed(t, func(t *testing.T, seed uint64) {
@@ -64,15 +56,12 @@ func (e *environment) setClock(off time.Duration) clock {
 	return c
 }
 
-// startByClock starts a controller with a clock that is ahead, or behind, and makes sure that it is.
+// startByClock starts a controller with a clock that is ahead, and makes sure that it is.
 func (e *environment) startByClock(off time.Duration) (*localkube.Process, clock) {
 	e.t.Helper()
 	c := e.setClock(off)
 	name := e.processName("right")
-	switch {
-	case off < 0:
-		name = e.processName("behind")
-	case off > 0:
+	if off > 0 {
 		name = e.processName("ahead")
 	}
 	process := e.start(name, nil, shortLease...)
@@ -169,46 +158,6 @@ func (e *environment) crsFor(i int) []string {
 		}
 	}
 	return found
-}
-
-// testReplicasByClock has replicas whose clocks are apart. It kills the leader until each
-// replica has led.
-func (e *environment) testReplicasByClock() {
-	r := &replicas{e: e, running: map[string]*replica{}, clocks: []time.Duration{behind, 0, behind / 2}}
-	r.follow()
-	for range r.clocks {
-		r.start()
-	}
-	const n = 36
-	e.createNodes(n)
-	e.createNHCs(byAnyClock()...)
-	l := &load{e: e, nodes: n, gap: 10 * time.Millisecond, only: onNodes, past: true}
-	ctx, cancel := context.WithCancel(e.t.Context())
-	var wg sync.WaitGroup
-	wg.Go(func() { l.run(ctx, time.Hour) })
-	for range len(r.clocks) - 1 {
-		leader := r.eventuallyLeader("")
-		time.Sleep(3 * time.Second) // Let it work.
-		r.killLeader(leader)
-		r.eventuallyLeader(leader.name)
-	}
-	time.Sleep(3 * time.Second)
-	cancel()
-	wg.Wait()
-	e.requireSettled()
-	e.requireSeen(20, 10)
-	r.requireOneWriter()
-}
-
-// setClock has the replica of this name be ahead. It is to be started yet.
-func (r *replicas) setClock(name string, off time.Duration) {
-	r.e.setClock(off)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.ahead == nil {
-		r.ahead = map[string]time.Duration{}
-	}
-	r.ahead[name] = off
 }
 
 // eventuallyCR waits until there is a CR of a kind for a node.

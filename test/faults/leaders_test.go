@@ -63,13 +63,9 @@ func TestLeaders(t *testing.T) {
 type replicas struct {
 	e *environment
 
-	// clocks are by how much those of the replicas are ahead, one after the other.
-	clocks []time.Duration
-
 	mu      sync.Mutex
 	running map[string]*replica
 	started int
-	ahead   map[string]time.Duration
 	tenures []rules.Tenure
 }
 
@@ -102,9 +98,6 @@ func (r *replicas) start() *replica {
 	r.e.t.Helper()
 	r.started++
 	name := fmt.Sprintf("replica-%d-%d", r.e.seed, r.started)
-	if len(r.clocks) > 0 {
-		r.setClock(name, r.clocks[(r.started-1)%len(r.clocks)])
-	}
 	proxy := r.e.startProxy(name)
 	added := &replica{name: name, proxy: proxy, process: r.e.start(name, proxy, append(shortLease, "--concurrent-syncs="+strconv.Itoa(workers))...)}
 	r.mu.Lock()
@@ -143,12 +136,12 @@ func (r *replicas) observe(lease *coordinationv1.Lease) {
 		return
 	}
 	if n := len(r.tenures); n == 0 || !r.tenures[n-1].Lost.IsZero() {
-		r.tenures = append(r.tenures, rules.Tenure{Leader: holder, Taken: acquired(lease).Add(-r.ahead[holder])})
+		r.tenures = append(r.tenures, rules.Tenure{Leader: holder, Taken: acquired(lease)})
 		r.e.referee.Remark("%s leads", holder)
 		r.e.referee.Led()
 	}
 	last := &r.tenures[len(r.tenures)-1]
-	last.Until = lease.Spec.RenewTime.Add(time.Duration(*lease.Spec.LeaseDurationSeconds)*time.Second - r.ahead[holder])
+	last.Until = lease.Spec.RenewTime.Add(time.Duration(*lease.Spec.LeaseDurationSeconds) * time.Second)
 }
 
 // acquired returns when the holder of the leader lease says that it has acquired it, which
@@ -197,7 +190,6 @@ func (r *replicas) forget(old *replica) {
 	r.mu.Lock()
 	delete(r.running, old.name)
 	r.mu.Unlock()
-	r.e.referee.Restarted()
 }
 
 // unresponsive is what a process may do late that was frozen or cut off until another one

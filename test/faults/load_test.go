@@ -6,7 +6,6 @@ package faults
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -25,10 +24,6 @@ type load struct {
 	spares []*v1alpha1.NodeHealthCheck
 	// gap is the longest time between two actions.
 	gap time.Duration
-	// only is how the names of the actions begin that are done, empty for all.
-	only string
-	// past has all that changes have changed long ago, by anybody's clock.
-	past bool
 	// done is how many actions were tried.
 	done int
 }
@@ -40,24 +35,18 @@ type action struct {
 	do     func(ctx context.Context) error
 }
 
-const (
-	onNodes = "node"
-	// onMachines are those that are possible where there are Machines and budgets.
-	onMachines = "machine"
-)
-
 func (l *load) actions() []action {
 	actions := []action{
-		{onNodes + " fails", 45, l.failOne},
-		{onNodes + " heals", 20, l.healOne},
-		{onNodes + " flaps", 6, l.flap},
-		{onNodes + " is deleted", 3, l.deleteOne},
-		{onNodes + " comes back", 6, l.recreate},
-		{onNodes + " is relabelled", 4, l.relabel},
-		{onNodes + " is excluded", 2, l.exclude},
-		{onNodes + " is confirmed", 3, l.confirm},
-		{onNodes + " gets many labels", 1, l.manyLabels},
-		{onNodes + " lease is taken", 1, l.takeLease},
+		{"node fails", 45, l.failOne},
+		{"node heals", 20, l.healOne},
+		{"node flaps", 6, l.flap},
+		{"node is deleted", 3, l.deleteOne},
+		{"node comes back", 6, l.recreate},
+		{"node is relabelled", 4, l.relabel},
+		{"node is excluded", 2, l.exclude},
+		{"node is confirmed", 3, l.confirm},
+		{"node gets many labels", 1, l.manyLabels},
+		{"node lease is taken", 1, l.takeLease},
 		{"nhc is paused", 2, l.pause},
 		{"nhc goes on", 5, l.resume},
 		{"nhc is edited", 4, l.edit},
@@ -65,8 +54,8 @@ func (l *load) actions() []action {
 		{"nhc goes", 2, l.goes},
 	}
 	if l.e.machines != nil {
-		actions = append(actions, action{onMachines + " fails", 12, l.failMachine}, action{onMachines + " heals", 3, l.healMachine},
-			action{onMachines + " check is edited", 3, l.editCheck}, action{onMachines + " budget is edited", 4, l.editBudget})
+		actions = append(actions, action{"machine fails", 12, l.failMachine}, action{"machine heals", 3, l.healMachine},
+			action{"machine check is edited", 3, l.editCheck}, action{"machine budget is edited", 4, l.editBudget})
 	}
 	return actions
 }
@@ -75,13 +64,9 @@ func (l *load) actions() []action {
 func (l *load) run(ctx context.Context, d time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
-	var chosen []action
-	total := 0
-	for _, a := range l.actions() {
-		if strings.HasPrefix(a.name, l.only) {
-			chosen = append(chosen, a)
-			total += a.weight
-		}
+	chosen, total := l.actions(), 0
+	for _, a := range chosen {
+		total += a.weight
 	}
 	for ctx.Err() == nil {
 		at := l.e.random.IntN(total)
@@ -114,9 +99,6 @@ func longAgo() time.Time { return time.Now().Add(-time.Hour) }
 // transition returns when a condition pretends to have changed: mostly now, but kubelets
 // lie.
 func (l *load) transition() time.Time {
-	if l.past {
-		return longAgo()
-	}
 	switch l.e.random.IntN(12) {
 	case 0:
 		return longAgo()
@@ -198,9 +180,6 @@ func (l *load) manyLabels(ctx context.Context) error {
 
 // takeLease has another operator take the lease of a node, if it is free, for a while.
 func (l *load) takeLease(ctx context.Context) error {
-	if l.past {
-		return nil // Leases are of the present.
-	}
 	name := fmt.Sprintf("n%03d", l.e.random.IntN(min(l.nodes, 16)))
 	return l.e.takeLease(ctx, name, time.Duration(1+l.e.random.IntN(8))*time.Second)
 }

@@ -69,9 +69,7 @@ type killedController struct {
 func (m *killedController) start() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.starts++; m.starts > 1 {
-		m.e.referee.Restarted()
-	}
+	m.starts++
 	m.e.referee.Led()
 	var err error
 	m.process, err = m.e.launch(m.e.processName(fmt.Sprintf("life-%d", m.starts)), m.proxy, "--leader-elect=false")

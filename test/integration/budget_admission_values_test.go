@@ -220,7 +220,7 @@ func testBudgetCost(a *budgetAdmission) {
 	values[511] = "-"
 	schedules[15].(map[string]any)["duration"] = "0s"
 	require.Equal(a, []string{
-		badNodes + "a value must be a label value, empty or at most 63 characters", "spec.activeDuring[15].duration: duration must be positive",
+		"spec.activeDuring[15].duration: duration must be positive", badNodes + "a value must be a label value, empty or at most 63 characters",
 	}, a.judge(stored, spec))
 }
 
@@ -229,12 +229,12 @@ func testBudgetColumns(a *budgetAdmission) {
 	a.store("shown", a.budget(`{reason: Frozen for the audit}`), budgetStatus)
 	a.store("untouched", a.parse(budgetSpec), "")
 	for _, tc := range []struct{ command, want string }{
-		{"get rbudget shown", "NAME UNHEALTHY REMEDIATING ALLOWED EXHAUSTED AGE shown 3 2 0 True"},
-		{"get rbudget shown -o wide", "NAME UNHEALTHY REMEDIATING ALLOWED EXHAUSTED AGE REASON WHY shown 3 2 0 True"},
+		{"get rbudget shown", "NAME NOT HEALTHY REMEDIATING ALLOWED EXHAUSTED AGE shown 3 2 0 True"},
+		{"get rbudget shown -o wide", "NAME NOT HEALTHY REMEDIATING ALLOWED EXHAUSTED AGE REASON WHY shown 3 2 0 True"},
 		{"get remediationbudgets", "NAME NOT HEALTHY REMEDIATING ALLOWED EXHAUSTED AGE shown 3 2 0 True"},
-		{"get remediationbudget shown", "NAME UNHEALTHY REMEDIATING ALLOWED EXHAUSTED AGE shown 3 2 0 True"},
-		{"get rbudget untouched -o wide", "NAME UNHEALTHY REMEDIATING ALLOWED EXHAUSTED AGE REASON WHY untouched"},
-		{"get medik8s", "NAME UNHEALTHY REMEDIATING ALLOWED EXHAUSTED AGE "}, // Last, as in testColumns.
+		{"get remediationbudget shown", "NAME NOT HEALTHY REMEDIATING ALLOWED EXHAUSTED AGE shown 3 2 0 True"},
+		{"get rbudget untouched -o wide", "NAME NOT HEALTHY REMEDIATING ALLOWED EXHAUSTED AGE REASON WHY untouched"},
+		{"get medik8s", "NAME NOT HEALTHY REMEDIATING ALLOWED EXHAUSTED AGE "}, // Last, as in testColumns.
 	} {
 		output, err := a.cluster.Kubectl(a.Context(), strings.Fields(tc.command)...)
 		require.NoError(a, err)

@@ -4,7 +4,6 @@
 package integration
 
 import (
-	"bufio"
 	"context"
 	"io"
 	"net/http"
@@ -12,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -159,7 +157,6 @@ func TestClusterDashboard(t *testing.T) {
 
 	v := c.newViewer(t, address, "on-call", "nhc-view")
 	testDashboardPages(v, s)
-	testDashboardStream(v, s)
 	testDashboardRemediator(v, s)
 	requireRunning(t, controller)
 	require.Empty(t, deploy.LogFaults(controller))
@@ -194,29 +191,6 @@ func testDashboardPages(v *viewer, s *scenario) {
 		require.NoError(v.t, answer.Body.Close())
 		require.Equal(v.t, http.StatusMethodNotAllowed, answer.StatusCode)
 	}
-}
-
-// testDashboardStream: a stream lasts longer than other requests may, and tells of changes.
-func testDashboardStream(v *viewer, s *scenario) {
-	answer := v.open(http.MethodGet, "/events")
-	defer answer.Body.Close()
-	require.Equal(v.t, http.StatusOK, answer.StatusCode)
-	lines := bufio.NewScanner(answer.Body)
-	next := func() string {
-		for lines.Scan() {
-			if version, found := strings.CutPrefix(lines.Text(), "data: "); found {
-				return version
-			}
-		}
-		require.Fail(v.t, "the stream has ended", "%v", lines.Err())
-		return ""
-	}
-	first := next()
-	time.Sleep(3 * time.Second) // A request has to be complete after two.
-	s.createNodes("late")
-	for next() == first { // Versions only grow.
-	}
-	s.eventually("the new node", func() bool { status, _ := v.get("/node?name=" + s.node("late")); return status == http.StatusOK })
 }
 
 // testDashboardRemediator: without a permission for a kind of remediations the page says so. With the role

@@ -12,23 +12,12 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 )
 
-// TestMachines runs the controller with MachineHealthChecks, on clusters of its own. Every scenario
-// has a namespace.
+// TestMachines runs the controller with MachineHealthChecks, on a cluster of its own.
 func TestMachines(t *testing.T) {
 	t.Parallel()
 	c := exclusiveCluster(t)
 	c.startMachineHealthChecks(t, ownOverlay)
-	t.Run("scenarios", func(t *testing.T) {
-		for name, test := range map[string]func(*testing.T, *cluster){
-			"M10 a failed Node": ofEachAPI(testMachineReplaced),
-			"M12 template":      ofEachAPI(testMachineTemplate),
-		} {
-			t.Run(name, func(t *testing.T) {
-				t.Parallel()
-				test(t, c)
-			})
-		}
-	})
+	t.Run("M10 a failed Node", func(t *testing.T) { ofEachAPI(testMachineReplaced)(t, c) })
 }
 
 // testMachineReplaced: the Machine of a Node that fails is deleted once, and the history shows its

@@ -126,22 +126,6 @@ func (s *machineScenario) createCheck(change ...func(*v1beta1.MachineHealthCheck
 	return created
 }
 
-// updateCheck changes the MachineHealthCheck.
-func (s *machineScenario) updateCheck(change func(*v1beta1.MachineHealthCheck)) {
-	s.t.Helper()
-	s.eventually("the MachineHealthCheck can be updated", func() bool {
-		check, err := s.nhc.MachineV1beta1().MachineHealthChecks(s.name).Get(s.t.Context(), s.name, metav1.GetOptions{})
-		require.NoError(s.t, err)
-		change(check)
-		_, err = s.nhc.MachineV1beta1().MachineHealthChecks(s.name).Update(s.t.Context(), check, metav1.UpdateOptions{})
-		if apierrors.IsConflict(err) {
-			return false
-		}
-		require.NoError(s.t, err)
-		return true
-	})
-}
-
 func annotated(key, value string) func(*v1beta1.MachineHealthCheck) {
 	return func(check *v1beta1.MachineHealthCheck) { metav1.SetMetaDataAnnotation(&check.ObjectMeta, key, value) }
 }

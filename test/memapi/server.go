@@ -62,6 +62,9 @@ type Change struct {
 	raw    []byte // The object as JSON, once a request has asked for it.
 }
 
+// Before returns the last state, nil of a new object. It must not be modified.
+func (c *Change) Before() *unstructured.Unstructured { return c.before }
+
 // Key returns the name of the object.
 func (c *Change) Key() Key { return keyOf(c.Object) }
 
@@ -121,6 +124,25 @@ func New(resources ...Resource) *Server {
 		s.serve(resource)
 	}
 	return s
+}
+
+// Clone returns a server with the same resources, objects and versions, and with nothing recorded. New watches on it
+// begin with a list. The objects are shared: nothing modifies them.
+func (s *Server) Clone() *Server {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	clone := &Server{
+		version: s.version, uids: s.uids, tables: map[schema.GroupVersionResource]*table{},
+		noWatchLists: s.noWatchLists, rules: s.rules, schemas: s.schemas,
+	}
+	for _, t := range s.tables {
+		clone.serve(t.Resource)
+		for key, change := range t.objects {
+			own := *change // Its JSON is written under the lock of one server.
+			clone.tables[t.GroupVersionResource].objects[key] = &own
+		}
+	}
+	return clone
 }
 
 // DisableWatchLists has the server refuse watches that begin with a list, as an older
@@ -282,8 +304,19 @@ func (t *table) announce() {
 	t.changed = make(chan struct{})
 }
 
+// LastUID returns the last uid that was given. Those that follow sort behind it.
+func (s *Server) LastUID() types.UID {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lastUID()
+}
+
 func (s *Server) newUID() types.UID {
 	s.uids++
+	return s.lastUID()
+}
+
+func (s *Server) lastUID() types.UID {
 	return types.UID(fmt.Sprintf("00000000-0000-0000-0000-%012d", s.uids))
 }
 

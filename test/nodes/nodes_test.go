@@ -26,13 +26,10 @@ import (
 const ownerEnv = "NODES_TEST_OWNER"
 
 func TestMain(m *testing.M) {
-	run := own
-	if group := os.Getenv(restlessEnv); group != "" {
-		run = func() error { return restless(group) }
-	} else if os.Getenv(ownerEnv) == "" {
+	if os.Getenv(ownerEnv) == "" {
 		os.Exit(m.Run())
 	}
-	if err := run(); err != nil {
+	if err := own(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}

@@ -12,15 +12,15 @@ const (
 // tests that do.
 var budgetBugs = []bug{
 	{
-		name: "a budget admits one remediation too many at the same time", rule: "B3.2", file: inBudgets + "refusal.go",
+		name: "a budget admits one remediation too many at the same time", rule: "B3.2", file: inBudgets + "refusal.go", unit: inBudgets,
 		old: "limited && others >= limit {", new: "limited && others > limit {",
 	},
 	{
-		name: "the node that asks does not count as not healthy", rule: "B3.3", file: inBudgets + "refusal.go",
+		name: "the node that asks does not count as not healthy", rule: "B3.3", file: inBudgets + "refusal.go", unit: inBudgets,
 		old: "limited && unhealthy > limit {\n		found", new: "limited && unhealthy > limit+1 {\n		found",
 	},
 	{
-		name: "a remediation counts only when a cache shows its CR", rule: "B3.2", file: inBudgets + "admit.go",
+		name: "a remediation counts only when a cache shows its CR", rule: "B3.2", file: inBudgets + "admit.go", unit: inBudgets,
 		old: "		} else if w.Begins && !w.Continues {\n			a.keep(w)\n", new: "		} else if w.Begins && !w.Continues {\n",
 	},
 	{
@@ -32,27 +32,27 @@ var budgetBugs = []bug{
 		old: "	c.counts.SetBudget(c.parse(p), budget.PastOf(&p.RemediationBudget, c.Clock.Now()))\n", new: "	c.counts.SetBudget(c.parse(p), nil)\n",
 	},
 	{
-		name: "status says that a cooldown has begun just now", rule: "B3.6", file: inBudgets + "status.go",
+		name: "status says that a cooldown has begun just now", rule: "B3.6", file: inBudgets + "status.go", unit: inBudgets,
 		old: "	reported.WithinSince = g.withinSince()\n", new: "	if reported.WithinSince = g.withinSince(); reported.WithinSince != nil {\n		reported.WithinSince = new(metav1.NewTime(now.Truncate(time.Second)))\n	}\n",
 	},
 	{
-		name: "a budget that cannot be evaluated admits everything", rule: "B2.2", file: inBudgets + "refusal.go",
+		name: "a budget that cannot be evaluated admits everything", rule: "B2.2", file: inBudgets + "refusal.go", unit: inBudgets,
 		old: "		found.invalid = true\n		return found, true\n", new: "		found.invalid = true\n		return found, false\n",
 	},
 	{
-		name: "those that wait are not woken when a budget permits more", rule: "B4.2", file: inBudgetController + "evaluate.go",
+		name: "those that wait are not woken when a budget permits more", rule: "B4.2", file: inBudgetController + "evaluate.go", unit: "test/simulation", run: "TestLongestFirst",
 		old: "	c.wake(woken)\n", new: "	_ = woken\n",
 	},
 	{
-		name: "a window of a budget stays open for too long", rule: "B2", file: inBudgets + "window.go",
+		name: "a window of a budget stays open for too long", rule: "B2", file: inBudgets + "window.go", unit: inBudgets,
 		old: "	return opened.Add(w.duration)\n", new: "	return opened.Add(w.duration + time.Minute)\n",
 	},
 	{
-		name: "a node that is labelled anew stays in its group", rule: "B5.2", file: inBudgets + "counts.go",
+		name: "a node that is labelled anew stays in its group", rule: "B5.2", file: inBudgets + "counts.go", unit: inBudgets,
 		old: "	if !known || !node.countsAs(&before) {\n", new: "	if !known {\n",
 	},
 	{
-		name: "a budget also holds up the next steps", rule: "B1.2", file: inBudgets + "refusal.go",
+		name: "a budget also holds up the next steps", rule: "B1.2", file: inBudgets + "refusal.go", unit: inBudgets,
 		old: "	if w.Continues {\n", new: "	if w.Continues && w.Node == \"\" {\n",
 	},
 	{
@@ -60,40 +60,40 @@ var budgetBugs = []bug{
 		old: "	return yields && now.Before(since.Add(yieldFor))\n", new: "	return yields && now.Before(since)\n",
 	},
 	{
-		name: "the node that became unhealthy last comes first", rule: "B4.1", file: inBudgets + "admit.go",
+		name: "the node that became unhealthy last comes first", rule: "B4.1", file: inBudgets + "admit.go", unit: inBudgets,
 		old: "w.Since.Compare(other.Since)", new: "other.Since.Compare(w.Since)",
 	},
 	// Budgets about Machines.
 	{
-		name: "a Machine without a Node does not count", rule: "B3.5", file: inBudgets + "counts.go",
+		name: "a Machine without a Node does not count", rule: "B3.5", file: inBudgets + "counts.go", unit: inBudgets,
 		old: "		exists = n.Machine.Exists\n", new: "		exists = n.Machine.Exists && n.Exists\n",
 	},
 	{
-		name: "a Machine is in the group of its Node", rule: "B3.5", file: inBudgets + "budget.go",
+		name: "a Machine is in the group of its Node", rule: "B3.5", file: inBudgets + "budget.go", unit: inBudgets,
 		old: "	return set[b.topologyKey], true\n", new: "	return node.Labels[b.topologyKey], true\n",
 	},
 	{
-		name: "the labels of a Node are those of its Machine", rule: "B3.5", file: inBudgets + "budget.go",
+		name: "the labels of a Node are those of its Machine", rule: "B3.5", file: inBudgets + "budget.go", unit: inBudgets,
 		old: "		set, exists = node.Machine.Labels, node", new: "		exists = node",
 	},
 	{
-		name: "Machines of all namespaces count", rule: "B3.5", file: inBudgets + "budget.go",
+		name: "Machines of all namespaces count", rule: "B3.5", file: inBudgets + "budget.go", unit: inBudgets,
 		old: "node.Machine.Namespace == b.machineNamespace\n", new: "node.Machine.Namespace != \"\"\n",
 	},
 	{
-		name: "a Machine that is gone does not count until it is replaced", rule: "B3.2", file: inBudgets + "counts.go",
+		name: "a Machine that is gone does not count until it is replaced", rule: "B3.2", file: inBudgets + "counts.go", unit: inBudgets,
 		old: "			node.Machine.Namespace, node.Machine.Labels = known.Machine.Namespace, known.Machine.Labels\n", new: "			node.Machine.Namespace, node.Machine.Labels = \"\", known.Machine.Labels\n",
 	},
 	{
-		name: "a Machine that is labelled anew stays in its group", rule: "B3.5", file: inBudgets + "counts.go",
+		name: "a Machine that is labelled anew stays in its group", rule: "B3.5", file: inBudgets + "counts.go", unit: inBudgets,
 		old: "m.Namespace == other.Namespace && maps.Equal(m.Labels, other.Labels)\n", new: "m.Namespace == other.Namespace\n",
 	},
 	{
-		name: "a Machine that has not joined in time is not noticed by budgets", rule: "B3.5", file: inMachineController + "budgets.go",
+		name: "a Machine that has not joined in time is not noticed by budgets", rule: "B3.5", file: inMachineController + "budgets.go", unit: "test/simulation", run: "TestNeverJoined",
 		old: "		c.Budgets.NodeChanged(name)\n	}\n	s.state.notHealthy = now\n", new: "		_ = name\n	}\n	s.state.notHealthy = now\n",
 	},
 	{
-		name: "a Machine that changes is not counted anew", rule: "B3.5", file: inMachineController + "handlers.go",
+		name: "a Machine that changes is not counted anew", rule: "B3.5", file: inMachineController + "handlers.go", unit: "test/simulation", run: "TestDeletedMachineCounts",
 		old: "		c.Budgets.NodeChanged(slotName(one))\n", new: "		_ = slotName(one)\n",
 	},
 	{
@@ -101,7 +101,7 @@ var budgetBugs = []bug{
 		old: "		if !checks.HasSynced() {\n", new: "		if checks == nil {\n",
 	},
 	{
-		name: "MachineHealthChecks ask no budget", rule: "M8.5", file: inMachineController + "budgets.go",
+		name: "MachineHealthChecks ask no budget", rule: "M8.5", file: inMachineController + "budgets.go", unit: "test/simulation", run: "TestNeverJoined",
 		old: "		if refusal := refusals[slotName(plan.Target.Machine)]; refusal != nil {\n", new: "		if refusal := refusals[\"\"]; refusal != nil {\n",
 	},
 }

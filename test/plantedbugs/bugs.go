@@ -91,7 +91,7 @@ var bugs = []bug{
 		old: "	c.budgets.NodeChanged(cr.Node())\n	c.ControlPlaneChanged()\n", new: "	c.budgets.NodeChanged(cr.Node())\n",
 	},
 	{
-		name: "a template that changes does not wake its NodeHealthChecks", rule: "6.4", file: inController + "handlers.go",
+		name: "a template that changes does not wake its NodeHealthChecks", rule: "6.4", file: inController + "handlers.go", unit: inController, run: "TestTemplateChanged",
 		old: "	return watches.Handler(func(old, template *object.Template) { c.enqueue(c.referringTo(cmp.Or(template, old))) })\n", new: "	return watches.Handler(func(old, template *object.Template) { _ = c.referringTo(cmp.Or(template, old)) })\n",
 	},
 	{
@@ -137,7 +137,7 @@ var bugs = []bug{
 	},
 	{
 		name: "a storm also stops the next steps", rule: "9.6", file: inPlan + "constraints.go",
-		old: "forAll: true, firstOnly: true, // Spec 9.6.", new: "forAll: true,",
+		old: "firstOnly: true, // Spec 9.6.", new: "",
 	},
 	{
 		name: "a storm never ends", rule: "9.5", file: "pkg/health/storm.go",
@@ -228,7 +228,7 @@ var bugs = []bug{
 	},
 	// Reports.
 	{
-		name: "events are recorded twice", rule: "19.1", file: inController + "report.go",
+		name: "events are recorded twice", rule: "19.1", file: inController + "report.go", unit: inController, run: "TestReport",
 		old: "	c.events.record(r.nhc, transitions)\n", new: "	c.events.record(r.nhc, transitions)\n	c.events.record(r.nhc, transitions)\n",
 	},
 	{
@@ -240,11 +240,11 @@ var bugs = []bug{
 		old: "	if !s.state.observed {\n", new: "	if false {\n",
 	},
 	{
-		name: "no event says what was done", rule: "19.1", file: inController + "report.go",
+		name: "no event says what was done", rule: "19.1", file: inController + "report.go", unit: inController, run: "TestReport",
 		old: "	c.events.record(r.nhc, actions)\n", new: "",
 	},
 	{
-		name: "status leaves out what is only remediated", rule: "18.4", file: "pkg/status/entries.go",
+		name: "status leaves out what is only remediated", rule: "18.4", file: "pkg/status/entries.go", unit: "pkg/status", run: "TestNewEntry",
 		old: "	if len(entry.Remediations) == 0 && !unhealthy && !lingering {\n", new: "	if !unhealthy && !lingering {\n",
 	},
 	{

@@ -97,7 +97,7 @@ var machineBugs = []bug{
 	},
 	{
 		name: "remediation objects that have not been read are none", rule: "M7.4", file: inMachineController + "others.go", unit: "test/simulation", run: "TestRemediationsUnread",
-		old: "		if other.Name != check.Name && c.hasUnread(other) {\n", new: "		if other.Name != check.Name && false {\n",
+		old: "			if !read && (watches.Unread(err)", new: "			if false && (watches.Unread(err)",
 	},
 	{
 		name: "leases are released while remediation objects cannot be read", rule: "M10.3", file: inMachineController + "leases.go", unit: "test/simulation", run: "TestOwnRemediationsUnread",
@@ -152,7 +152,7 @@ var machineBugs = []bug{
 		old: "	case machine.Has(v1beta1.AnnotationExternalRemediation):\n		return name", new: "	case false:\n		return name",
 	},
 	{
-		name: "a remediation counts for the Node that its Machine named before", rule: "B5.2", file: inMachineController + "handlers.go", unit: "test/simulation", run: "TestRemediatedMachineNamesAnotherNode",
-		old: "	c.renameDeletions(machine)\n", new: "",
+		name: "a remediation counts for the Node that its Machine named before", rule: "B5.2", file: inMachineController + "deletions.go", unit: "test/simulation", run: "TestRemediatedMachineNamesAnotherNode",
+		old: "			name = slotName(machine)\n", new: "			_ = machine\n",
 	},
 }

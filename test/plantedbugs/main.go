@@ -27,6 +27,7 @@ type options struct {
 	only   string
 	faults bool
 	matrix string
+	rows   string
 }
 
 func main() {
@@ -35,6 +36,7 @@ func main() {
 	flag.StringVar(&o.only, "only", "", "a regular expression: plant only bugs whose name or rule it matches")
 	flag.BoolVar(&o.faults, "faults", true, "run the failure tests where the simulation notices nothing")
 	flag.StringVar(&o.matrix, "matrix", "", "show which of these layers notice each bug, such as unit,simulation,scenarios,integration,failure (the last two take minutes for a bug)")
+	flag.StringVar(&o.rows, "rows", "", "a file to which the matrix adds its rows, and whose bugs it does not try again: so a stopped run goes on where it was")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, o)
@@ -69,7 +71,7 @@ func run(ctx context.Context, o options) (err error) {
 		if err != nil {
 			return err
 		}
-		return matrix(ctx, planted, chosen, root, dir)
+		return matrix(ctx, planted, chosen, o.rows, root, dir)
 	}
 	survivors := []string{}
 	for _, bug := range planted {

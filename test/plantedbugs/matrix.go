@@ -7,7 +7,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
@@ -57,14 +59,24 @@ func chooseLayers(names string) ([]layer, error) {
 	return chosen, nil
 }
 
-// matrix prints which of the layers notice each bug. Before that, none of them may notice anything without a bug.
-func matrix(ctx context.Context, planted []bug, chosen []layer, root, dir string) error {
+// matrix prints which of the layers notice each bug. Before that, none of them may notice anything without a bug. It
+// leaves out the bugs that have a row in a file, and adds the others.
+func matrix(ctx context.Context, planted []bug, chosen []layer, rows, root, dir string) error {
+	file, known, err := openRows(rows)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	planted = slices.DeleteFunc(planted, func(bug bug) bool { return strings.Contains(known, rowOf(&bug)) })
+	if len(planted) == 0 {
+		return nil
+	}
 	none := planted[0]
 	none.name, none.rule, none.new = "no bug", "", none.old
 	byLayer, byNumber := map[string]int{}, map[int]int{}
 	for i, bug := range append([]bug{none}, planted...) {
 		p := &plant{bug: &bug, root: root, dir: dir}
-		row := []string{fmt.Sprintf("%-6s %-70s", bug.rule, bug.name)}
+		row := []string{rowOf(&bug)}
 		noticed := 0
 		for _, l := range chosen {
 			begun := time.Now()
@@ -89,6 +101,7 @@ func matrix(ctx context.Context, planted []bug, chosen []layer, root, dir string
 		}
 		if i > 0 {
 			byNumber[noticed]++
+			fmt.Fprintln(file, strings.Join(row, "  "))
 		}
 	}
 	for _, l := range chosen {
@@ -98,6 +111,25 @@ func matrix(ctx context.Context, planted []bug, chosen []layer, root, dir string
 		fmt.Printf("noticed by %d layers: %d\n", number, byNumber[number])
 	}
 	return nil
+}
+
+// rowOf is how the row of a bug begins.
+func rowOf(bug *bug) string { return fmt.Sprintf("%-6s %-70s ", bug.rule, bug.name) }
+
+// openRows opens the file of rows, and reads what it has.
+func openRows(name string) (*os.File, string, error) {
+	if name == "" {
+		name = os.DevNull
+	}
+	known, err := os.ReadFile(name)
+	if err != nil && !os.IsNotExist(err) {
+		return nil, "", fmt.Errorf("reading the rows: %w", err)
+	}
+	file, err := os.OpenFile(name, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return nil, "", fmt.Errorf("opening the rows: %w", err)
+	}
+	return file, string(known), nil
 }
 
 // noticed reports whether a test of a layer fails with the bug. Tests that only take too long do not count.

@@ -129,9 +129,6 @@ func Start(ctx context.Context, config Config) (*Referee, error) {
 	for _, resource := range slices.Concat(written, config.Remediations, config.Templates) {
 		r.followers = append(r.followers, &follower{resource: resource, client: client.Resource(resource)})
 	}
-	for _, resource := range []schema.GroupVersionResource{rules.Events, rules.CRDs, rules.ClusterRoles} {
-		r.followers = append(r.followers, &follower{resource: resource, client: client.Resource(resource)})
-	}
 	r.followers = append(r.followers, &follower{resource: rules.Leases, namespace: config.LeaseNamespace, client: client.Resource(rules.Leases).Namespace(config.LeaseNamespace)})
 	watchCtx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	r.stop = stop

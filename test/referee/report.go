@@ -77,10 +77,3 @@ func (r *Referee) Led() {
 	defer r.mu.Unlock()
 	r.judge.Led(time.Now())
 }
-
-// Restarted tells that another process goes on for the controller.
-func (r *Referee) Restarted() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.judge.Restarted(time.Now())
-}

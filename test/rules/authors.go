@@ -20,8 +20,6 @@ type requestLog struct {
 	// resourceVersion, and deletions those after which nothing was left, by uid.
 	writes    map[string]*Request
 	deletions map[types.UID]*Request
-	// deletes are the deletions after which something was left.
-	deletes []*Request
 	// denied are when the API server refused to patch an object, by resource and object.
 	denied map[string][]time.Time
 	// statuses are the writes of the status of a NodeHealthCheck, also failed ones.
@@ -55,9 +53,6 @@ func (l *requestLog) add(requests []Request) {
 			l.deletions[r.UID] = r
 		case !r.Reads():
 			l.writes[object+" "+r.ResourceVersion] = r
-		}
-		if r.Verb == "delete" && r.ResourceVersion != "" {
-			l.deletes = append(l.deletes, r)
 		}
 		if r.Subresource == "" {
 			key := requestKey(r.Verb, r.Resource, r.Namespace, r.Name)
@@ -99,21 +94,6 @@ func (l requestLog) failedLast(nhc string, until time.Time) bool {
 		}
 	}
 	return false
-}
-
-// statusWritten returns when all that could not be written to status at an instant has been written, the instant itself if
-// nothing failed.
-func (l requestLog) statusWritten(since time.Time) time.Time {
-	latest := since
-	for _, writes := range l.statuses {
-		i := slices.IndexFunc(writes, func(r *Request) bool { return !r.Time.Before(since) })
-		for ; i >= 0 && i < len(writes) && writes[i].Code != http.StatusOK; i++ {
-			if next := i + 1; next < len(writes) && writes[next].Time.After(latest) {
-				latest = writes[next].Time
-			}
-		}
-	}
-	return latest
 }
 
 // author returns the request of the controller that made a change, or nil if another

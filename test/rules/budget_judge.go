@@ -17,7 +17,7 @@ func (j *Judge) judgeBudget(event Change, before *unstructured.Unstructured, by 
 	var budget *Budget
 	if event.Object != nil {
 		var err error
-		if budget, err = parseBudget(event.Object, j.followed); err != nil {
+		if budget, err = parseBudget(event.Object); err != nil {
 			j.unreadable(event, err)
 			return
 		}
@@ -29,7 +29,7 @@ func (j *Judge) judgeBudget(event Change, before *unstructured.Unstructured, by 
 		return
 	}
 	j.record("", budgetName(event.Key), onlyBudgetStatus(before, event.Object), j.notTooSoon(event, by))
-	j.record("", budgetName(event.Key), j.budgetTimes(event, old, budget, by)...)
+	j.record("", budgetName(event.Key), kept("B5.2", old.Status.Conditions, budget.Status.Conditions)...)
 }
 
 // onlyBudgetStatus judges a write of the controller to a budget: it may only change its status.

@@ -172,7 +172,7 @@ func escalating(nhc *v1alpha1.NodeHealthCheck) {
 // newCR returns a CR of NodeHealthCheck "nhc" that the controller has created.
 func newCR(node, kind, template string, change ...func(*CR)) *CR {
 	cr := &CR{
-		APIVersion: "test/v1", Kind: kind, Namespace: "ns", Name: node + "-" + hash("ns/"+template), UID: types.UID(node + kind + template), Node: node,
+		APIVersion: "test/v1", Kind: kind, Namespace: "ns", Name: node + "-" + template, UID: types.UID(node + kind + template), Node: node,
 		Template: template, NamesTemplate: true, Owners: []string{"nhc"}, ByController: true, Created: epoch,
 	}
 	for _, c := range change {

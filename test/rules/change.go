@@ -8,8 +8,6 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	eventsv1 "k8s.io/api/events/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -22,13 +20,6 @@ var (
 	Nodes            = corev1.SchemeGroupVersion.WithResource("nodes")
 	NodeHealthChecks = v1alpha1.SchemeGroupVersion.WithResource(v1alpha1.Plural)
 	Leases           = coordinationv1.SchemeGroupVersion.WithResource("leases")
-	// Events are those that the controller reports.
-	Events = eventsv1.SchemeGroupVersion.WithResource("events")
-	// CRDs say which kinds are served, and ClusterRoles what the controller may do: only
-	// the aggregated role counts. Where they are not followed, all kinds are served and
-	// everything is permitted.
-	CRDs         = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
-	ClusterRoles = rbacv1.SchemeGroupVersion.WithResource("clusterroles")
 )
 
 // Change is one version of an object, or its end.

@@ -80,24 +80,12 @@ func (c NodeCounts) MayBegin(spec *v1alpha1.NodeHealthCheckSpec) bool {
 	return spec.StormRecoveryThreshold != nil && c.NotHealthyMax > int(*spec.StormRecoveryThreshold) && (closed || reached)
 }
 
-// MustBegin reports whether a storm has begun for certain, given that a node is unhealthy, because the gate was closed.
-func (c NodeCounts) MustBegin(spec *v1alpha1.NodeHealthCheckSpec) bool {
-	above := spec.StormRecoveryThreshold != nil && c.NotHealthyMin > int(*spec.StormRecoveryThreshold)
-	return !c.MayBeOpen(spec) && (spec.StormCooldownDuration != nil || above)
-}
-
 // Calm reports whether a storm can have been calm (spec 9.2 to 9.4).
 func (c NodeCounts) Calm(spec *v1alpha1.NodeHealthCheckSpec) bool {
 	if spec.StormRecoveryThreshold != nil && c.NotHealthyMin > int(*spec.StormRecoveryThreshold) {
 		return false
 	}
 	return spec.StormCooldownDuration == nil || c.MayBeOpen(spec)
-}
-
-// SurelyCalm reports whether a storm was calm for certain.
-func (c NodeCounts) SurelyCalm(spec *v1alpha1.NodeHealthCheckSpec) bool {
-	below := spec.StormRecoveryThreshold == nil || c.NotHealthyMax <= int(*spec.StormRecoveryThreshold)
-	return below && (spec.StormCooldownDuration == nil || !c.MayBeClosed(spec))
 }
 
 // Stormy reports whether a storm is configured.

@@ -27,11 +27,8 @@ func (j *Judge) judgeCreation(event Change, cr *CR, by *Request) {
 	findings := j.constraints(w)
 	findings = append(findings, j.readLive(w), j.leaseHeld(w), j.unique(w, cr), j.foreign(w, cr), j.unclaimed(w), j.machinesLeaveSlot(w), j.slotFree(w, before), j.quorum(w))
 	findings = append(findings, j.stepInOrder(w, cr)...)
-	findings = append(findings, j.crContent(w, cr, event.Object)...)
 	if w.first {
-		findings = append(findings, j.budgetsAllow(w, asker{cr.Node, j.identityOf(cr.Node, w)}, by, false)...)
-		findings = append(findings, j.inOrder(w, by)...)
-		findings = append(findings, j.unwrittenStorm(w, by))
+		findings = append(findings, j.budgetsAllow(w)...)
 	}
 	j.record(cr.Node, w.nhc, findings...)
 }

@@ -4,6 +4,7 @@
 package rules
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -14,6 +15,9 @@ import (
 
 // judgeDeletion judges that the controller has deleted a CR (spec 16.1, 16.4, 16.7, 17.2, 7.5).
 func (j *Judge) judgeDeletion(event Change, cr *CR, by *Request) {
+	if j.left(event, cr) {
+		return
+	}
 	if len(cr.Owners) == 0 {
 		j.record(cr.Node, "", finding{"16.1", "a foreign CR is deleted"})
 		return
@@ -23,6 +27,22 @@ func (j *Judge) judgeDeletion(event Change, cr *CR, by *Request) {
 	w.nodeKnown = j.nodeRead(w, by)
 	_, read := j.requests.lastOf(requestKey("get", Nodes.Resource, "", cr.Node), 1, w.at)
 	j.record(cr.Node, w.nhc, check("16.7", !read, "a CR is deleted, and the Node was never read live"), j.recovered(w, cr), j.delayOver(w, j.toleranceAt(by)), j.replacementAwaited(event, w))
+}
+
+// left reports whether only a NodeHealthCheck that is gone owned a CR, until garbage collection removed its reference (spec 4.8).
+func (j *Judge) left(event Change, cr *CR) bool {
+	for _, v := range slices.Backward(j.crs[event.Resource.Resource+" "+event.Key]) {
+		if v.object == nil || v.object.UID != cr.UID || len(v.object.OwnerUIDs) == 0 {
+			continue
+		}
+		for name, uid := range v.object.OwnerUIDs {
+			if nhc := j.nhcs[name].at(event.ResourceVersion); nhc != nil && nhc.UID == uid {
+				return false
+			}
+		}
+		return true
+	}
+	return false
 }
 
 // replacementAwaited reports whether a remediator that replaces the Node was still at work

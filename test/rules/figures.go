@@ -18,14 +18,12 @@ type Figures struct {
 	// MachineDeletions, ExternalRequests and MachineCRs are what it did about Machines.
 	MachineDeletions, ExternalRequests, MachineCRs int
 	// Unattributed is the number of writes that only the controller makes and that no
-	// request explains, and Unjudged that of those whose cause is not followed.
-	Unattributed, Unjudged int
+	// request explains.
+	Unattributed int
 	// Unexplained names the first few of those writes.
 	Unexplained []string
 	// Replays is how often all was judged again because of a change that came late.
 	Replays int
-	// Arrivals is the number of counted events. Needless is how many of them a restart or an unjudged time excuses.
-	Arrivals, Needless int
 	// Faults is the number of faults.
 	Faults int
 	// Checks is how often each rule was checked.
@@ -35,7 +33,7 @@ type Figures struct {
 }
 
 // BlindSpots returns how often something was not judged that should have been.
-func (f Figures) BlindSpots() int { return f.Gaps + f.Unattributed + f.Unjudged }
+func (f Figures) BlindSpots() int { return f.Gaps + f.Unattributed }
 
 // Total returns the number of checks of all rules.
 func (f Figures) Total() int {
@@ -60,11 +58,6 @@ func (j *Judge) Figures() Figures {
 	figures := j.figures
 	figures.Checks = j.Checked()
 	figures.Violations = len(j.violations)
-	needless := j.needless()
-	for r, came := range j.events.came {
-		figures.Arrivals += len(came)
-		figures.Needless += j.needlessEvents(r, needless)
-	}
 	return figures
 }
 

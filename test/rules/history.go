@@ -5,7 +5,6 @@ package rules
 
 import (
 	"slices"
-	"strconv"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -32,16 +31,6 @@ func (t track[T]) at(rv uint64) *T {
 		}
 	}
 	return nil
-}
-
-// exactly returns the version with a resource version, and when it was seen; or nil.
-func (t track[T]) exactly(resourceVersion string) (*T, time.Time) {
-	for _, v := range slices.Backward(t) {
-		if strconv.FormatUint(v.rv, 10) == resourceVersion {
-			return v.object, v.seen
-		}
-	}
-	return nil, time.Time{}
 }
 
 // seenBefore returns when the version before a resource version was seen.
@@ -91,24 +80,22 @@ type history struct {
 	crs   map[string]track[CR] // By kind and name.
 	// leases are those of nodes, by the name of the Lease.
 	leases map[string]track[coordinationv1.Lease]
-	// templates are by resource and name, and kinds by group and kind. No kinds at all
-	// means that they are not followed.
+	// templates are by resource and name.
 	templates map[string]track[Template]
-	kinds     map[string]track[Kind]
-	// role are the versions of the aggregated role, none if it is not followed.
-	role track[Role]
 	// crsOf and leasesOf are the keys of those of a node, and crsOfMachine those of a Machine.
 	crsOf, leasesOf, crsOfMachine map[string]sets.Set[string]
 	machineHistory
-	budgetHistory
+	budgets map[string]track[Budget]
+	// terms are when processes of the controller began to lead.
+	terms []time.Time
 }
 
 func newHistory() *history {
 	return &history{
 		nodes: map[string]track[Node]{}, nhcs: map[string]track[NHC]{}, crs: map[string]track[CR]{},
-		leases: map[string]track[coordinationv1.Lease]{}, templates: map[string]track[Template]{}, kinds: map[string]track[Kind]{},
+		leases: map[string]track[coordinationv1.Lease]{}, templates: map[string]track[Template]{},
 		crsOf: map[string]sets.Set[string]{}, leasesOf: map[string]sets.Set[string]{}, crsOfMachine: map[string]sets.Set[string]{},
-		machineHistory: newMachineHistory(), budgetHistory: budgetHistory{budgets: map[string]track[Budget]{}},
+		machineHistory: newMachineHistory(), budgets: map[string]track[Budget]{},
 	}
 }
 

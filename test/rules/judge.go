@@ -52,9 +52,6 @@ type Config struct {
 	NodeLag time.Duration
 	// Exact means that all requests of the controller are known, and that its clock is the judge's.
 	Exact bool
-	// WithoutTimes judges of the times in status only that those of decisions, and of conditions of MachineHealthChecks,
-	// are kept as long as these are.
-	WithoutTimes bool
 	// Begin is the time to which those in timelines are relative.
 	Begin time.Time
 }
@@ -66,10 +63,8 @@ type Judge struct {
 	faults                  faultWindows
 	requests                requestLog
 	remediations, templates map[schema.GroupVersionResource]bool
-	// raw are the objects as they were stored last, and kindOf the kinds of CRDs.
+	// raw are the objects as they were stored last.
 	raw        map[string]*unstructured.Unstructured
-	kindOf     map[string]string
-	events     events
 	timelines  timelines
 	figures    Figures
 	violations []Violation
@@ -83,8 +78,7 @@ type Judge struct {
 // NewJudge returns a judge that has judged nothing yet.
 func NewJudge(config Config) *Judge {
 	j := &Judge{
-		history: newHistory(), config: config, requests: newRequestLog(nil), raw: map[string]*unstructured.Unstructured{}, kindOf: map[string]string{},
-		events:       newEvents(),
+		history: newHistory(), config: config, requests: newRequestLog(nil), raw: map[string]*unstructured.Unstructured{},
 		remediations: map[schema.GroupVersionResource]bool{}, templates: map[schema.GroupVersionResource]bool{},
 		timelines: newTimelines(config.Begin), figures: Figures{Checks: map[string]int{}},
 	}
@@ -106,7 +100,6 @@ func (j *Judge) Again() *Judge {
 	again := NewJudge(j.config)
 	again.faults, again.requests = j.faults, j.requests
 	again.activity.starts, again.terms = j.activity.starts, j.terms
-	again.events.restarts = j.events.restarts
 	again.timelines.remarks = j.timelines.remarks
 	again.figures.Faults, again.figures.Checks["settled"] = j.figures.Faults, j.figures.Checks["settled"]
 	again.figures.Replays = j.figures.Replays + 1
@@ -152,9 +145,7 @@ func (j *Judge) Apply(event Change) {
 	j.changes = append(j.changes, instant{event.Time, event.ResourceVersion})
 	if event.Gap {
 		j.figures.Gaps++
-		j.events.blind = append(j.events.blind, event.Time)
 	}
-	j.events.now = event.Time
 	id := event.Resource.Resource + " " + event.Key
 	before := j.raw[id]
 	if event.Object == nil {
@@ -173,8 +164,6 @@ func (j *Judge) Apply(event Change) {
 		j.judgeLease(event, by)
 	case event.Resource == RemediationBudgets:
 		j.judgeBudget(event, before, by)
-	case event.Resource == Events:
-		j.judgeEvent(event)
 	case j.remediations[event.Resource]:
 		j.judgeCR(event, before, by)
 	default:
@@ -191,30 +180,14 @@ func uidOf(object *unstructured.Unstructured) types.UID {
 
 // follow adds a change to the history without judging it.
 func (j *Judge) follow(event Change, id string) {
-	switch {
-	case j.templates[event.Resource]:
-		var template *Template
-		if event.Object != nil {
-			template = parseTemplate(event.Object)
-		}
-		add(j.history.templates, id, event.ResourceVersion, event.Time, template)
-	case event.Resource == CRDs && event.Object != nil:
-		kind := parseKind(event.Object)
-		j.kindOf[event.Key] = kindKey(kind.Group, kind.Kind)
-		add(j.kinds, j.kindOf[event.Key], event.ResourceVersion, event.Time, kind)
-	case event.Resource == CRDs:
-		add(j.kinds, j.kindOf[event.Key], event.ResourceVersion, event.Time, nil)
-	case event.Resource == ClusterRoles && event.Key == aggregatedRole:
-		var role *Role
-		if event.Object != nil {
-			var err error
-			if role, err = parseRole(event.Object); err != nil {
-				j.unreadable(event, err)
-				return
-			}
-		}
-		j.role = append(j.role, version[Role]{rv: event.ResourceVersion, seen: event.Time, object: role})
+	if !j.templates[event.Resource] {
+		return
 	}
+	var template *Template
+	if event.Object != nil {
+		template = parseTemplate(event.Object)
+	}
+	add(j.history.templates, id, event.ResourceVersion, event.Time, template)
 }
 
 // unreadable notes an object that the judge cannot read, which no test should make.
@@ -257,7 +230,6 @@ func (j *Judge) judgeNHC(event Change, before *unstructured.Unstructured, by *Re
 	if nhc == nil {
 		return
 	}
-	j.record("", event.Key, statusSorted(&nhc.Status), statusPossible(&nhc.Status), noInFlight(&nhc.Status))
 	if before == nil || event.Gap {
 		return
 	}
@@ -267,7 +239,6 @@ func (j *Judge) judgeNHC(event Change, before *unstructured.Unstructured, by *Re
 		j.unattributed(changed, event)
 		return
 	}
-	j.events.statusChanged(event.Key, old, nhc)
 	j.record("", event.Key, statusIsNews(before, event.Object), onlyStatus(before, event.Object))
 	j.judgeStatusWrite(event, old, nhc, by)
 }
@@ -277,7 +248,6 @@ func (j *Judge) unattributed(happened bool, event Change) {
 	if !happened || j.config.Exact {
 		return
 	}
-	j.events.blind = append(j.events.blind, event.Time)
 	const named = 5
 	if j.figures.Unattributed++; j.figures.Unattributed <= named {
 		j.figures.Unexplained = append(j.figures.Unexplained, fmt.Sprintf("%s %s at %d", event.Resource.Resource, event.Key, event.ResourceVersion))
@@ -347,17 +317,14 @@ func (j *Judge) judgeCR(event Change, before *unstructured.Unstructured, by *Req
 	case last == nil && cr == nil: // It came and went in a gap.
 	case last == nil && by == nil:
 		j.unattributed(len(cr.Owners) > 0, event)
-		j.events.appeared(cr)
 	case last == nil && len(cr.Checks) > 0:
 		j.judgeMachineCR(event, cr, by)
 	case last == nil:
 		j.judgeCreation(event, cr, by)
-		j.events.created(cr, j.seenNode(event, by, cr.Node))
 	case !last.Deleting && (cr == nil || cr.Deleting) && by != nil && len(last.everChecks()) > 0:
 		j.judgeMachineCRDeletion(event, last, by)
 	case !last.Deleting && (cr == nil || cr.Deleting) && by != nil:
 		j.judgeDeletion(event, last, by)
-		j.events.removed(last, j.seenNode(event, by, last.Node))
 	case cr != nil:
 		j.judgeCRWrite(event, before, last, cr, by)
 	}

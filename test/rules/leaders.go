@@ -20,6 +20,12 @@ type Tenure struct {
 	Taken, Until, Lost time.Time
 }
 
+// Led tells that a process of the controller began to lead.
+func (j *Judge) Led(now time.Time) { j.terms = append(j.terms, now) }
+
+// ledSince reports whether a process began to lead after an instant.
+func (h *history) ledSince(at time.Time) bool { return slices.ContainsFunc(h.terms, at.Before) }
+
 // end returns when the last write of the tenure may arrive.
 func (t *Tenure) end() time.Time {
 	if !t.Lost.IsZero() && t.Lost.Before(t.Until) {

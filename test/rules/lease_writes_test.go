@@ -52,31 +52,23 @@ func TestLeaseWrites(t *testing.T) {
 		before, after *coordinationv1.Lease
 		want          []string
 	}{
-		"14.1 new":              {nil, leaseOf(ours, 100), nil},
-		"14.1 renewed later":    {nil, leaseOf(ours, 100, renewed(101)), []string{"14.1"}},
-		"14.1 too short":        {nil, leaseOf(ours, 100, lasting(time.Minute)), []string{"14.1"}},
-		"14.1 of another Node":  {nil, leaseOf(ours, 100, ownedBy("x")), []string{"14.1"}},
-		"14.1 with transitions": {nil, leaseOf(ours, 100, transitions(1)), []string{"14.1"}},
-		"14.2 again":            {leaseOf(ours, 10), leaseOf(ours, 100), nil},
-		"14.2 again in the same second, for another step": {leaseOf(ours, 100, lasting(time.Hour)), leaseOf(ours, 100), nil},
+		"14.1 new":                                        {nil, leaseOf(ours, 100), nil},
+		"14.1 renewed later":                              {nil, leaseOf(ours, 100, renewed(101)), []string{"14.1"}},
+		"14.1 too short":                                  {nil, leaseOf(ours, 100, lasting(time.Minute)), []string{"14.1"}},
+		"14.1 of another Node":                            {nil, leaseOf(ours, 100, ownedBy("x")), []string{"14.1"}},
+		"14.1 with transitions":                           {nil, leaseOf(ours, 100, transitions(1)), []string{"14.1"}},
 		"14.2 again in the same second, too long":         {leaseOf(ours, 100), leaseOf(ours, 100, lasting(time.Hour)), []string{"14.2"}},
-		"14.2 again in the same second, for a new Node":   {leaseOf(ours, 100, ownedBy("before")), leaseOf(ours, 100), nil},
 		"14.2 again in the same second, for another one":  {leaseOf(ours, 100), leaseOf(ours, 100, ownedBy("x")), []string{"14.2"}},
 		"14.5 written again in the same second":           {leaseOf(ours, 100), leaseOf(ours, 100), []string{"14.5"}},
 		"14.2 again, too long":                            {leaseOf(ours, 10), leaseOf(ours, 100, lasting(time.Hour)), []string{"14.2"}},
-		"14.4 taken over":                                 {leaseOf(other, 10), leaseOf(ours, 100, transitions(1)), nil},
 		"14.4 without a transition":                       {leaseOf(other, 10), leaseOf(ours, 100), []string{"14.4"}},
-		"14.5 renewed":                                    {leaseOf(ours, 10), leaseOf(ours, 10, renewed(71)), nil},
 		"14.5 before its time":                            {leaseOf(ours, 10), leaseOf(ours, 10, renewed(50)), []string{"14.5"}},
 		"14.5 to an earlier end":                          {leaseOf(ours, 10, lasting(time.Hour)), leaseOf(ours, 10, renewed(71)), []string{"14.5"}},
 		"14.5 with a transition":                          {leaseOf(ours, 10), leaseOf(ours, 10, renewed(71), transitions(1)), []string{"14.5"}},
 		"14.5 for another time":                           {leaseOf(ours, 10), leaseOf(ours, 10, renewed(71), lasting(time.Hour)), []string{"14.5"}},
 		"14.5 without a duration":                         {leaseOf(ours, 10), leaseOf(ours, 10, incomplete), []string{"14.5"}},
-		"14.5 it was incomplete":                          {leaseOf(ours, 10, incomplete), leaseOf(ours, 100, transitions(1)), nil},
-		"14.2 completed, then begun in the same second":   {leaseOf(ours, 100, renewed(98)), leaseOf(ours, 100), nil},
 		"14.5 completed, then renewed in the same minute": {leaseOf(ours, 100, renewed(98)), leaseOf(ours, 100, renewed(101)), []string{"14.5"}},
 		"14.5 it stays incomplete":                        {leaseOf(ours, 10, incomplete), leaseOf(ours, 100, incomplete), []string{"14.5"}},
-		"another operator's business":                     {leaseOf(ours, 10), leaseOf(other, 100), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -98,14 +90,10 @@ func TestLeaseRelease(t *testing.T) {
 		lease *coordinationv1.Lease
 		want  []string
 	}{
-		"14.9 no CR": {healthy, leaseOf("NodeHealthCheck-nhc", 10), nil},
-		"14.9 a CR":  {remediated(cr), leaseOf("NodeHealthCheck-nhc", 10), []string{"14.9"}},
-		"14.9 a CR that is seen to be gone later": {func(s *fixture) { remediated(cr)(s); s.noCR(at(105), cr) }, leaseOf("NodeHealthCheck-nhc", 10), nil},
-		"14.9 a CR of a former template":          {func(s *fixture) { remediated(newCR("n", "Other", "x"))(s); s.nhc(past, healthCheck()) }, leaseOf("NodeHealthCheck-nhc", 10), []string{"14.9"}},
-		"14.9 the Node is gone":                   {gone(cr), leaseOf("NodeHealthCheck-nhc", 10), nil},
-		"14.9 no holder":                          {healthy, leaseOf("", 10), nil},
-		"14.9 another holder":                     {healthy, leaseOf("other", 10), []string{"14.9"}},
-		"14.7 overdue":                            {remediated(cr), leaseOf("NodeHealthCheck-nhc", -1800), nil},
+		"14.9 no CR":                     {healthy, leaseOf("NodeHealthCheck-nhc", 10), nil},
+		"14.9 a CR":                      {remediated(cr), leaseOf("NodeHealthCheck-nhc", 10), []string{"14.9"}},
+		"14.9 a CR of a former template": {func(s *fixture) { remediated(newCR("n", "Other", "x"))(s); s.nhc(past, healthCheck()) }, leaseOf("NodeHealthCheck-nhc", 10), []string{"14.9"}},
+		"14.9 another holder":            {healthy, leaseOf("other", 10), []string{"14.9"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -124,9 +112,7 @@ func TestLastsForStep(t *testing.T) {
 		lease  *coordinationv1.Lease
 		broken bool
 	}{
-		"14.6 long enough": {leaseOf("NodeHealthCheck-nhc", 90, lasting(time.Hour+time.Minute)), false},
-		"14.6 too short":   {leaseOf("NodeHealthCheck-nhc", 90), true},
-		"of another one":   {leaseOf("other", 90), false},
+		"14.6 too short": {leaseOf("NodeHealthCheck-nhc", 90), true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -47,8 +47,7 @@ func (j *Judge) judgeBeginning(event Change, by *Request, b beginning) {
 	if b.how == byDeletion {
 		findings = append(findings, j.oldEnough(b, machine))
 	}
-	name := slotName(machine)
-	findings = append(findings, j.budgetsAllow(b.window, asker{name, j.identityOf(name, b.window)}, by, true)...)
+	findings = append(findings, j.budgetsAllow(b.window)...)
 	j.record(machineName(machine.Key()), mhcName(b.check), findings...)
 	j.record(machineName(machine.Key()), mhcName(b.check), j.allowedBySome(b, machine)...)
 }

@@ -71,16 +71,6 @@ func (m *MHC) updates(machine *Machine, node *Node, now time.Time) bool {
 	return node.Updates() && now.Before(first.latest.Add(longestUpdate))
 }
 
-// updateMayBeOver reports whether updates says so, and the Machine may have been unhealthy for long enough all
-// the same: since when a condition has lasted, two observers may judge differently (spec 7.2).
-func (m *MHC) updateMayBeOver(machine *Machine, node *Node, now time.Time) bool {
-	if !m.updates(machine, node, now) {
-		return false
-	}
-	first, _ := deadline(m.conditions, node.by(machine))
-	return !now.Before(first.earliest.Add(longestUpdate))
-}
-
 // by returns the Node as it counts for a Machine: nothing lasts for longer than the Machine (spec M6.2).
 func (n *Node) by(machine *Machine) *Node {
 	if !machine.Created.After(n.Created) {

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
 
 // The resources that are judged where the controller looks after MachineHealthChecks.
@@ -85,9 +86,8 @@ func (j *Judge) judgeMachine(event Change, before *unstructured.Unstructured, by
 	if event.Object != nil {
 		machine = parseMachine(event.Object)
 	}
-	j.addMachine(event.Key, event.ResourceVersion, event.Time, machine)
+	add(j.machines, event.Key, event.ResourceVersion, event.Time, machine)
 	j.timelines.machine(event, last, machine, by)
-	j.noteDeletion(event, last, machine, by)
 	if by == nil || last == nil || event.Gap {
 		return
 	}
@@ -166,6 +166,9 @@ func (j *Judge) judgeMHC(event Change, before *unstructured.Unstructured, by *Re
 // mostWrites is how often the status of a MachineHealthCheck may be written within a second: once for
 // each of its control plane Machines at most, and what others change in the meantime.
 const mostWrites = 20
+
+// requestFailed are the reasons that say that a request has failed.
+var requestFailed = []v1alpha1.DecisionReason{v1alpha1.DecidedCreateFailed, v1alpha1.DecidedDeleteFailed, v1alpha1.DecidedUpdateFailed}
 
 // ExtraWrites returns how much more often a status that lists Machines may be written in a second: once for each
 // Machine, because they may change one by one. Failed requests for Machines are repeated after 0.1, 0.2 and 0.4 s.

@@ -4,7 +4,6 @@
 package rules
 
 import (
-	"slices"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -103,9 +102,6 @@ func infrastructureReady(object *unstructured.Unstructured) (since time.Time) {
 type machineHistory struct {
 	followed bool
 	machines map[string]track[Machine]
-	// standing are the keys of the Machines that have ever stood for a name: that of their Node, or their
-	// own. They are sorted.
-	standing map[string][]string
 	mhcs     map[string]track[MHC]
 	// rounds are the deletions that count for the back-off, by the owner.
 	rounds map[types.UID][]round
@@ -115,10 +111,6 @@ type machineHistory struct {
 	// deletedByUs are the Machines whose deletion the controller has requested, and annotatedByUs
 	// those whose external remediation it has requested at any time.
 	deletedByUs, annotatedByUs sets.Set[types.UID]
-	// deletedByOthers are those that somebody else has deleted for certain.
-	deletedByOthers sets.Set[types.UID]
-	// deletions are those that the controller has requested, in order.
-	deletions []deletion
 	// leasesDeleted is when another client has deleted a lease of a MachineHealthCheck, by Node.
 	leasesDeleted map[string][]time.Time
 	backOff       BackOff
@@ -127,19 +119,7 @@ type machineHistory struct {
 }
 
 func newMachineHistory() machineHistory {
-	return machineHistory{machines: map[string]track[Machine]{}, standing: map[string][]string{}, mhcs: map[string]track[MHC]{}, rounds: map[types.UID][]round{}, deletedByUs: sets.New[types.UID](), annotatedByUs: sets.New[types.UID](), deletedByOthers: sets.New[types.UID](), leasesDeleted: map[string][]time.Time{}}
-}
-
-// addMachine adds a version of a Machine, nil if it is gone.
-func (h *history) addMachine(key string, rv uint64, seen time.Time, machine *Machine) {
-	add(h.machines, key, rv, seen, machine)
-	if machine == nil {
-		return
-	}
-	name := slotName(machine)
-	if i, known := slices.BinarySearch(h.standing[name], key); !known {
-		h.standing[name] = slices.Insert(h.standing[name], i, key)
-	}
+	return machineHistory{machines: map[string]track[Machine]{}, mhcs: map[string]track[MHC]{}, rounds: map[types.UID][]round{}, deletedByUs: sets.New[types.UID](), annotatedByUs: sets.New[types.UID](), leasesDeleted: map[string][]time.Time{}}
 }
 
 // machinesNaming returns the keys of Machines that may have named a Node in a window.

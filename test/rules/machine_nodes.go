@@ -8,7 +8,6 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
@@ -74,30 +73,6 @@ func (p *snapshot) machinesInSlot() (members []*Machine) {
 		}
 	}
 	return members
-}
-
-// mayConflict reports whether MachineHealthChecks may have been in conflict with NodeHealthChecks
-// (spec 6.9).
-func (h *history) mayConflict(w window) bool {
-	if len(h.mhcs) == 0 || h.activity.surelyActive(w) {
-		return false
-	}
-	checks, act := 0, false
-	for _, versions := range h.mhcs {
-		during := versions.during(w.known, w.rv)
-		if some(during, func(mhc *MHC) bool { return mhc != nil }) {
-			checks++
-		}
-		act = act || some(during, func(mhc *MHC) bool { return mhc != nil && !mhc.forTermination() })
-	}
-	return checks > 1 || (checks == 1 && act)
-}
-
-// checkConflict judges that a NodeHealthCheck is Disabled by MachineHealthChecks that another
-// controller looks after (spec 6.9).
-func (s *settledCheck) checkConflict() {
-	condition := meta.FindStatusCondition(s.nhc.Status.Conditions, v1alpha1.ConditionDisabled)
-	s.check("6.1", "", condition == nil || condition.Status != "True" || condition.Reason != v1alpha1.ReasonConflict, "not Disabled despite a conflict: %v", condition)
 }
 
 // nodeWhenDeleted returns the Node that a Machine named when its deletion was requested: the lease is of

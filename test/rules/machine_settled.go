@@ -4,9 +4,11 @@
 package rules
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 )
@@ -101,9 +103,7 @@ func (p *snapshot) unsettledMachines() []Violation {
 }
 
 func (s *machineCheck) violations() []Violation {
-	s.checkStatus()
 	s.checkKinds()
-	s.checkEntries()
 	for _, name := range slices.Sorted(maps.Keys(s.targets)) {
 		t := s.targets[name]
 		standing := slices.ContainsFunc(t.own, func(cr *CR) bool { return !cr.Deleting })
@@ -175,7 +175,7 @@ func (p *snapshot) remediatedBy(check, node string) bool {
 			return true
 		}
 		for cr := range p.crsOfMachine[key] {
-			if object := p.crs[cr].at(p.rv); object != nil && object.CheckedBy(check) {
+			if object := p.crs[cr].at(p.rv); object != nil && (object.CheckedBy(check) || slices.Contains(object.FormerChecks, check)) {
 				return true
 			}
 		}
@@ -238,4 +238,56 @@ func (p *snapshot) leftMachineCRs() (left []Violation) {
 		}
 	}
 	return left
+}
+
+// checkKinds judges that status lists the kinds of all CRs, so that a later process finds them (spec
+// M16.3).
+func (s *machineCheck) checkKinds() {
+	for _, versions := range s.crs {
+		cr := versions.at(s.rv)
+		if cr != nil && cr.CheckedBy(s.mhc.Key()) && !s.stale(cr) {
+			s.check("M16.3", cr.Name, !s.mhc.lists(cr), "remediationKinds does not list %s", cr.Kind)
+		}
+	}
+}
+
+func (s *machineCheck) condition(conditionType string) *v1beta1.Condition {
+	for i := range s.mhc.Status.Conditions {
+		if s.mhc.Status.Conditions[i].Type == conditionType {
+			return &s.mhc.Status.Conditions[i]
+		}
+	}
+	return nil
+}
+
+// failedInUpdate reports whether a Machine has failed whose Node is being updated, so that it may be held for half an
+// hour since it was first seen so (spec M9.1).
+func (s *machineCheck) failedInUpdate(t *machineTarget) bool {
+	type instant struct {
+		rv   uint64
+		seen time.Time
+	}
+	var changes []instant // Of one or the other: both together say whether it was selected.
+	for _, v := range s.machines[t.Key()] {
+		changes = append(changes, instant{v.rv, v.seen})
+	}
+	for _, v := range s.mhcs[s.mhc.Key()] {
+		changes = append(changes, instant{v.rv, v.seen})
+	}
+	slices.SortFunc(changes, func(a, b instant) int { return cmp.Compare(b.rv, a.rv) })
+	since := s.now
+	for _, change := range changes {
+		if change.rv > s.rv {
+			continue
+		}
+		machine, mhc := s.machines[t.Key()].at(change.rv), s.mhcs[s.mhc.Key()].at(change.rv)
+		if machine == nil || machine.UID != t.UID || !machine.Failed() || mhc == nil || mhc.UID != s.mhc.UID || !mhc.Selects(machine) {
+			break
+		}
+		since = change.seen
+	}
+	// Where another controller looked after it, this one saw it later.
+	begin := window{known: s.now.Add(-longestUpdate - bound), rv: s.rv, at: s.now}
+	lately := s.now.Before(since.Add(longestUpdate+bound)) || !s.activity.surelyActive(begin)
+	return t.Failed() && t.node != nil && t.node.Updates() && !s.mhc.forTermination() && lately
 }

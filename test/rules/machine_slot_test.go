@@ -26,7 +26,7 @@ func TestSlotOfFormerKind(t *testing.T) {
 			t.Parallel()
 			s := machineFixture()
 			for _, name := range []string{"n", "m"} {
-				machine := newMachine(name, name, "a")
+				machine := newMachine(name, name)
 				machine.Labels = map[string]string{"machine.openshift.io/cluster-api-machine-role": "master"}
 				s.machine(past, machine)
 			}

@@ -86,6 +86,8 @@ type CR struct {
 	Named bool
 	// Owners are the NodeHealthChecks that own it, and Checks the MachineHealthChecks.
 	Owners, Checks []string
+	// OwnerUIDs are the uids of the NodeHealthChecks that own it, by name.
+	OwnerUIDs map[string]types.UID
 	// FormerChecks are the MachineHealthChecks that owned it until garbage collection removed their references.
 	FormerChecks []string
 	// Machine is the Machine of one that MachineHealthChecks own, or owned.
@@ -140,7 +142,10 @@ func ParseCR(object *unstructured.Unstructured) *CR {
 	_, cr.ControlPlane = object.GetLabels()[v1alpha1.LabelControlPlane]
 	for _, owner := range object.GetOwnerReferences() {
 		if owner.APIVersion == v1alpha1.SchemeGroupVersion.String() && owner.Kind == v1alpha1.Kind {
-			cr.Owners = append(cr.Owners, owner.Name)
+			if cr.OwnerUIDs == nil {
+				cr.OwnerUIDs = map[string]types.UID{}
+			}
+			cr.Owners, cr.OwnerUIDs[owner.Name] = append(cr.Owners, owner.Name), owner.UID
 		}
 		if owner.APIVersion == v1beta1.SchemeGroupVersion.String() && owner.Kind == v1beta1.Kind {
 			cr.Checks = append(cr.Checks, key(cr.Namespace, owner.Name))

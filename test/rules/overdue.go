@@ -153,17 +153,8 @@ func common(violations, others []Violation) []Violation {
 	})
 }
 
-// unsettledAt returns what had to change at an instant. Events follow the writes that they
-// report, so the judge counts the events of now: a wrong event is late if nothing has changed
-// since the instant.
-func (d *Deadlines) unsettledAt(at time.Time) []Violation {
-	p := d.snapshotAt(at)
-	left := p.unsettled()
-	if n := len(d.judge.changes); n == 0 || !d.judge.changes[n-1].at.After(at) {
-		left = append(left, d.judge.unsettledEvents(p)...)
-	}
-	return left
-}
+// unsettledAt returns what had to change at an instant.
+func (d *Deadlines) unsettledAt(at time.Time) []Violation { return d.snapshotAt(at).unsettled() }
 
 func (d *Deadlines) snapshotAt(at time.Time) *snapshot {
 	return &snapshot{history: d.judge.history, rv: d.judge.rvAt(at), now: at, checks: d.judge.figures.Checks}

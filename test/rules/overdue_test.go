@@ -8,15 +8,12 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
 
-// TestOverdue asks for what is late at some times, in order. A NodeHealthCheck has a wrong count
-// from the 11th second until the 16th.
+// TestOverdue asks for what is late at some times, in order. There is a NodeHealthCheck for an unhealthy node from the 11th
+// second until the 16th, and nothing is done.
 func TestOverdue(t *testing.T) {
 	t.Parallel()
-	wrong := healthCheck(func(nhc *v1alpha1.NodeHealthCheck) { nhc.Status.HealthyNodes = new(int32(3)) })
 	for name, asked := range map[string]map[float64]bool{
 		"for less than two seconds":              {12.9: false},
 		"for two seconds":                        {13: true},
@@ -28,6 +25,7 @@ func TestOverdue(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newFixture()
+			s.node(past, failedNode("n"))
 			d := NewDeadlines(s.Judge)
 			change := func(seconds float64, nhc *NHC) {
 				add(s.nhcs, "nhc", s.next(), at(seconds), nhc)
@@ -37,7 +35,7 @@ func TestOverdue(t *testing.T) {
 				second := float64(tenths) / 10
 				switch tenths {
 				case 110:
-					change(second, wrong)
+					change(second, healthCheck())
 				case 160:
 					change(second, nil)
 				}
@@ -47,7 +45,7 @@ func TestOverdue(t *testing.T) {
 						rules = append(rules, v.Rule)
 					}
 					if late {
-						require.Contains(t, rules, "7.8", "%v s", second)
+						require.Contains(t, rules, "P12", "%v s", second)
 					} else {
 						require.Empty(t, rules, "%v s", second)
 					}

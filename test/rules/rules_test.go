@@ -20,7 +20,7 @@ func TestAllRules(t *testing.T) {
 	files, err := filepath.Glob("*.go")
 	require.NoError(t, err)
 	named := map[string]bool{}
-	rule := regexp.MustCompile(`(?:check\(|dated\(|transitions\(|other\(|content\(|checks\[|finding\{|rule: |Rule: |\{)"([MB]?[0-9]+[a-d]?\.[0-9]+|P[0-9]+)"`)
+	rule := regexp.MustCompile(`(?:check\(|kept\(|other\(|content\(|checks\[|finding\{|rule: |Rule: |\{)"([MB]?[0-9]+[a-d]?\.[0-9]+|P[0-9]+)"`)
 	for _, file := range files {
 		if strings.HasSuffix(file, "_test.go") || file == "rules.go" {
 			continue

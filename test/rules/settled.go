@@ -18,7 +18,7 @@ import (
 // Nothing of it is a violation yet: the caller knows for how long it has been so.
 func (j *Judge) Unsettled(now time.Time) []Violation {
 	p := &snapshot{history: j.history, rv: j.last, now: now, checks: j.figures.Checks}
-	left := append(p.unsettled(), j.unsettledEvents(p)...)
+	left := p.unsettled()
 	for i := range left {
 		left[i].Timeline = j.timelines.of(left[i].Node, left[i].NHC)
 	}
@@ -32,33 +32,20 @@ type snapshot struct {
 	now time.Time
 	// checks are how often each rule was checked.
 	checks map[string]int
-	// budgetNodesNow is what counts for budgets, once it is known.
-	budgetNodesNow []budgetNode
 }
 
 // unsettled returns what must not stay as it is.
 func (p *snapshot) unsettled() []Violation {
-	if p.undecided() {
+	if p.undecided() || p.conflicting(p.rv, p.now) {
 		return nil
 	}
 	var left []Violation
-	conflicting := p.conflicting(p.rv, p.now)
 	for _, name := range slices.Sorted(maps.Keys(p.nhcs)) {
 		if nhc := p.nhcs[name].at(p.rv); nhc != nil && nhc.DeletionTimestamp == nil {
-			check := newSettledCheck(p, nhc)
-			if conflicting {
-				check.checkConflict() // Everything else stays as it is (spec 6.7).
-				left = append(left, check.left...)
-				continue
-			}
-			left = append(left, check.violations()...)
+			left = append(left, newSettledCheck(p, nhc).violations()...)
 		}
 	}
-	if conflicting {
-		return left
-	}
 	left = append(left, p.leftLeases()...)
-	left = append(left, p.unsettledBudgets()...)
 	left = append(left, p.unsettledMachines()...)
 	return append(left, p.leftConfirmations()...)
 }

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
@@ -18,11 +19,8 @@ import (
 type settledCheck struct {
 	*snapshot
 	nhc *NHC
-	// observedCount and healthyCount are the counts (spec 7.1, 7.6).
-	observedCount, healthyCount int
-	// unhealthy and soon are selected nodes (spec 7.3), healthy those without any match. The unreported ones of soon
-	// have no condition Ready (spec 7.6).
-	unhealthy, soon, unreported, healthy sets.Set[string]
+	// unhealthy are selected nodes (spec 7.3).
+	unhealthy sets.Set[string]
 	// own are the CRs by node. Those of deleted nodes that are being deleted do not count:
 	// they are leftovers (spec 17.4).
 	own       map[string][]*CR
@@ -33,7 +31,7 @@ type settledCheck struct {
 }
 
 func newSettledCheck(p *snapshot, nhc *NHC) *settledCheck {
-	s := &settledCheck{snapshot: p, nhc: nhc, unhealthy: sets.New[string](), soon: sets.New[string](), unreported: sets.New[string](), healthy: sets.New[string](), own: map[string][]*CR{}}
+	s := &settledCheck{snapshot: p, nhc: nhc, unhealthy: sets.New[string](), own: map[string][]*CR{}}
 	for _, key := range slices.Sorted(maps.Keys(p.crs)) {
 		cr := p.crs[key].at(p.rv)
 		switch {
@@ -44,35 +42,27 @@ func newSettledCheck(p *snapshot, nhc *NHC) *settledCheck {
 			s.own[cr.Node] = append(s.own[cr.Node], cr)
 		}
 	}
-	remediated := 0
+	observed, healthy, remediated := 0, 0, 0
 	for name, versions := range p.nodes {
 		node := versions.at(p.rv)
 		if node == nil || !nhc.Selects(node) {
 			continue
 		}
-		s.observedCount++
+		observed++
 		if len(s.own[name]) > 0 {
 			remediated++
 		}
 		switch {
 		case Unhealthy(nhc.Spec.UnhealthyConditions, node, p.now):
 			s.unhealthy.Insert(name)
-		case NotHealthy(nhc.Spec.UnhealthyConditions, node):
-			s.soon.Insert(name)
-			if !Matches(nhc.Spec.UnhealthyConditions, node) {
-				s.unreported.Insert(name)
-			}
-		default:
-			s.healthy.Insert(name)
-			if len(s.own[name]) == 0 {
-				s.healthyCount++
-			}
+		case !NotHealthy(nhc.Spec.UnhealthyConditions, node) && len(s.own[name]) == 0:
+			healthy++
 		}
 	}
-	not := s.observedCount - s.healthyCount
+	not := observed - healthy
 	s.counts = NodeCounts{
-		ObservedMin: s.observedCount, ObservedMax: s.observedCount, NotHealthyMin: not, NotHealthyMax: not,
-		HealthyMin: s.healthyCount, HealthyMax: s.healthyCount, RemediatedMax: remediated, Unhealthy: len(s.unhealthy) > 0,
+		ObservedMin: observed, ObservedMax: observed, NotHealthyMin: not, NotHealthyMax: not,
+		HealthyMin: healthy, HealthyMax: healthy, RemediatedMax: remediated, Unhealthy: len(s.unhealthy) > 0,
 	}
 	s.gate = s.counts.MayBeOpen(&nhc.Spec)
 	return s
@@ -88,11 +78,6 @@ func (s *settledCheck) check(rule, node string, broken bool, format string, args
 
 // violations returns the violations of the snapshot.
 func (s *settledCheck) violations() []Violation {
-	s.checkCounts()
-	s.checkPhase()
-	s.checkEntries()
-	s.checkDecisions()
-	s.checkConditions()
 	s.checkStorm()
 	for _, node := range sets.List(s.unhealthy) {
 		s.checkUnhealthy(node)
@@ -107,9 +92,12 @@ func (s *settledCheck) violations() []Violation {
 	return s.left
 }
 
-// unselected reports whether a node is gone or no longer selected.
-func (s *settledCheck) unselected(node string) bool {
-	return !s.unhealthy.Has(node) && !s.soon.Has(node) && !s.healthy.Has(node)
+// checkStorm judges that a storm begins, and ends, when it has to (spec 9.2, 9.5).
+func (s *settledCheck) checkStorm() {
+	spec, status := &s.nhc.Spec, &s.nhc.Status
+	active := meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionStormActive)
+	s.check("9.2", "", Stormy(spec) && s.counts.MayBegin(spec) && !active, "no storm, with %+v", s.counts)
+	s.check("9.5", "", active && (!Stormy(spec) || s.counts.Calm(spec) && cooledDown(spec, status, s.now)), "the storm is not over, with %+v", s.counts)
 }
 
 // entry returns what status says about a node, nil if nothing.

@@ -159,7 +159,6 @@ func (s *settledCheck) checkDelay(name string, node *Node) {
 	}
 	due := entry.ConditionsHealthyTimestamp.Add(delay.Duration)
 	s.check("16.4", name, delay.Duration > 0 && !s.now.Before(due), "healthyDelay is over since %s and the CR stays", due.UTC().Format(time.TimeOnly))
-	s.check("16.4", name, entry.HealthyDelayed == nil || !*entry.HealthyDelayed, "healthyDelay keeps the CR, and healthyDelayed is not true")
 }
 
 // checkLease judges that the lease of a node is renewed in time (spec 14.5).

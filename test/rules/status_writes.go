@@ -4,7 +4,6 @@
 package rules
 
 import (
-	"fmt"
 	"net/http"
 	"slices"
 
@@ -17,7 +16,7 @@ import (
 // judgeStatusWrite judges what a write of the status says anew.
 func (j *Judge) judgeStatusWrite(event Change, before, after *NHC, by *Request) {
 	w := j.windowOf(event, by, event.Key, "")
-	j.record("", event.Key, j.disabledJustified(w, before, after), j.stormJustified(w, before, after))
+	j.record("", event.Key, j.stormJustified(w, before, after))
 	j.judgeTimes(event, before, after, by)
 	ended := timeouts(before)
 	for i := range after.Status.UnhealthyNodes {
@@ -117,41 +116,6 @@ func (j *Judge) conflicted(w window) bool {
 		return write.Code == http.StatusConflict && some(j.nhcs[w.nhc].during(then.known, w.rv), func(v *NHC) bool {
 			return v != nil && meta.IsStatusConditionTrue(v.Status.Conditions, v1alpha1.ConditionStormActive)
 		})
-	}
-	return false
-}
-
-// unwrittenStorm judges that a storm goes on that has begun when its status could not be written: the process
-// knows of it. Without a cooldown it ends once it is calm, and with one not before it is written (spec 9.5).
-func (j *Judge) unwrittenStorm(w window, by *Request) finding {
-	versions := j.nhcs[w.nhc]
-	nhc := versions.at(w.rv)
-	for _, write := range slices.Backward(j.requests.statuses[w.nhc]) {
-		if nhc == nil || !write.denied() || write.UserAgent != by.UserAgent {
-			break
-		}
-		then := j.windowOf(Change{ResourceVersion: j.rvAt(write.Time)}, write, w.nhc, "")
-		if !all(versions.during(then.known, w.rv), func(v *NHC) bool { return v != nil && v.UID == nhc.UID && v.Generation == nhc.Generation }) {
-			break
-		}
-		since := w
-		since.known = then.known
-		cools := nhc.Spec.StormCooldownDuration != nil && nhc.Spec.StormCooldownDuration.Duration > 0
-		if counts := j.countsBy(nhc, then); j.surelyUnhealthy(nhc, then) && counts.MustBegin(&nhc.Spec) && (cools || !j.countsBy(nhc, since).Calm(&nhc.Spec)) {
-			return finding{"9.5", fmt.Sprintf("a remediation begins in a storm that status does not show, with %+v", counts)}
-		}
-	}
-	return finding{rule: "9.5"}
-}
-
-// surelyUnhealthy reports whether some node was unhealthy to a NodeHealthCheck all the time.
-func (h *history) surelyUnhealthy(nhc *NHC, w window) bool {
-	for _, track := range h.nodes {
-		if all(track.during(w.known, w.rv), func(node *Node) bool {
-			return node != nil && nhc.Selects(node) && Unhealthy(nhc.Spec.UnhealthyConditions, node, w.known)
-		}) {
-			return true
-		}
 	}
 	return false
 }

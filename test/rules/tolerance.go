@@ -25,20 +25,13 @@ type Tolerance struct {
 // server and a controller under the race detector, which may get no turn for a second.
 var Quiet = Tolerance{Cache: 2 * time.Second, LiveRead: time.Second, Sync: 5 * time.Second}
 
-// Plus adds the tolerances.
-func (t Tolerance) Plus(other Tolerance) Tolerance {
-	return Tolerance{Cache: t.Cache + other.Cache, LiveRead: t.LiveRead + other.LiveRead, Sync: t.Sync + other.Sync}
-}
-
 // FaultWindow is a time in which the controller sees less.
 type FaultWindow struct {
 	what string
 	// process is the beginning of the user agent of those that it affects.
 	process  string
 	from, to time.Time // A zero to means that it goes on.
-	// fails means that requests fail, and with them events.
-	fails bool
-	extra Tolerance
+	extra    Tolerance
 }
 
 // faultWindows are those so far.
@@ -60,15 +53,8 @@ func (f faultWindows) at(quiet Tolerance, by *Request) Tolerance {
 }
 
 // BeginFault adds to the tolerance from an instant on, until EndFault. What is the reason
-// is told in the timelines. Requests may fail, and with them events.
+// is told in the timelines.
 func (j *Judge) BeginFault(now time.Time, what string, extra Tolerance) *FaultWindow {
-	window := j.BeginLag(now, what, extra)
-	window.fails = true
-	return window
-}
-
-// BeginLag is BeginFault for what makes the controller see changes late, and nothing else.
-func (j *Judge) BeginLag(now time.Time, what string, extra Tolerance) *FaultWindow {
 	j.Fault(now, "fault begins: %s", what)
 	window := &FaultWindow{what: what, from: now, extra: extra}
 	j.faults = append(j.faults, window)

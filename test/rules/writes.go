@@ -70,27 +70,6 @@ func statusIsNews(before, after *unstructured.Unstructured) finding {
 	return check("18.2", silent, "lastUpdateTime alone is written")
 }
 
-// statusSorted judges the order of unhealthyNodes (spec 18.4).
-func statusSorted(status *v1alpha1.NodeHealthCheckStatus) finding {
-	names := make([]string, 0, len(status.UnhealthyNodes))
-	for i := range status.UnhealthyNodes {
-		names = append(names, status.UnhealthyNodes[i].Name)
-	}
-	sorted := slices.IsSorted(names) && len(slices.Compact(slices.Clone(names))) == len(names)
-	return check("18.4", !sorted, "unhealthyNodes are not sorted by name: %s", strings.Join(names, " "))
-}
-
-// noInFlight judges that the deprecated field is empty (spec 18.5).
-func noInFlight(status *v1alpha1.NodeHealthCheckStatus) finding {
-	return check("18.5", len(status.InFlightRemediations) > 0, "inFlightRemediations is written")
-}
-
-// statusPossible judges that the counts can be true at all (spec 7.8).
-func statusPossible(status *v1alpha1.NodeHealthCheckStatus) finding {
-	impossible := status.HealthyNodes != nil && (*status.HealthyNodes < 0 || status.ObservedNodes == nil || *status.HealthyNodes > *status.ObservedNodes)
-	return check("7.8", impossible, "the counts cannot be true")
-}
-
 // served are fields that the API server writes.
 var served = []string{"metadata.managedFields", "metadata.resourceVersion", "metadata.generation", "metadata.deletionTimestamp", "metadata.deletionGracePeriodSeconds"}
 
@@ -185,3 +164,6 @@ func (j *Judge) leaseWasOverdue(w window) bool {
 	w.known = w.known.Add(-recent)
 	return j.leaseOverdue(w)
 }
+
+// recent is for how long something may have been overlooked because it has changed again since.
+const recent = 2 * time.Minute

@@ -7,10 +7,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-
-	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
 
 // object returns one with these fields.
@@ -20,12 +17,6 @@ func object(fields map[string]any) *unstructured.Unstructured {
 
 func spec(how string) map[string]any { return map[string]any{"spec": map[string]any{"how": how}} }
 
-func specAndMark(how, mark string) map[string]any {
-	fields := spec(how)
-	fields["metadata"] = map[string]any{"resourceVersion": mark, "annotations": map[string]any{v1alpha1.AnnotationTimedOut: mark}}
-	return fields
-}
-
 // TestOnlyMarked judges writes of the controller.
 func TestOnlyMarked(t *testing.T) {
 	t.Parallel()
@@ -34,7 +25,6 @@ func TestOnlyMarked(t *testing.T) {
 		broken        bool
 	}{
 		"nothing":                {spec("x"), spec("x"), false},
-		"the mark":               {spec("x"), specAndMark("x", "1"), false},
 		"11.2 the spec":          {spec("x"), spec("y"), true},
 		"11.2 the spec, emptied": {spec("x"), map[string]any{}, true},
 		"11.2 the status":        {spec("x"), map[string]any{"spec": map[string]any{"how": "x"}, "status": "?"}, true},
@@ -59,10 +49,8 @@ func TestMarkedAgain(t *testing.T) {
 		node          *Node
 		broken        bool
 	}{
-		"once":                         {newCR("n", "Reboot", "one"), newCR("n", "Reboot", "one", marked), nil, false},
 		"13.8 changed":                 {newCR("n", "Reboot", "one", marked), newCR("n", "Reboot", "one", marked, later), nil, true},
 		"13.8 removed":                 {newCR("n", "Reboot", "one", marked), newCR("n", "Reboot", "one"), nil, true},
-		"again, the Node is there":     {newCR("n", "Reboot", "one", marked, since(30)), newCR("n", "Reboot", "one", marked, since(30), later), failedNode("n", created(35)), false},
 		"13.8 again, the Node is gone": {newCR("n", "Reboot", "one", marked, since(30)), newCR("n", "Reboot", "one", marked, since(30), later), nil, true},
 		"13.8 again, too early":        {newCR("n", "Reboot", "one", marked, since(50)), newCR("n", "Reboot", "one", marked, since(50), later), failedNode("n", created(35)), true},
 	} {
@@ -88,19 +76,6 @@ func TestStatusWrites(t *testing.T) {
 	withStatus := object(map[string]any{"spec": map[string]any{"how": "x"}, "status": map[string]any{"phase": "Enabled"}})
 	require.Empty(t, onlyStatus(object(spec("x")), withStatus).text)
 	require.NotEmpty(t, onlyStatus(object(spec("x")), object(spec("y"))).text, "22.3")
-
-	entries := func(names ...string) *v1alpha1.NodeHealthCheckStatus {
-		status := &v1alpha1.NodeHealthCheckStatus{}
-		for _, name := range names {
-			status.UnhealthyNodes = append(status.UnhealthyNodes, v1alpha1.UnhealthyNode{Name: name})
-		}
-		return status
-	}
-	require.Empty(t, statusSorted(entries("a", "b")).text)
-	require.NotEmpty(t, statusSorted(entries("b", "a")).text, "18.4: sorted")
-	require.NotEmpty(t, statusSorted(entries("a", "a")).text, "18.4: once")
-	require.NotEmpty(t, noInFlight(&v1alpha1.NodeHealthCheckStatus{InFlightRemediations: map[string]metav1.Time{"a": {}}}).text, "18.5")
-	require.NotEmpty(t, statusPossible(&v1alpha1.NodeHealthCheckStatus{ObservedNodes: new(int32(1)), HealthyNodes: new(int32(2))}).text)
 }
 
 func TestLateWrites(t *testing.T) {

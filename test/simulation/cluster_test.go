@@ -73,11 +73,11 @@ type cluster struct {
 	machines *machineAPI // Nil in a cluster without Machines.
 	budgeted bool        // Whether users have RemediationBudgets.
 	replicas []*replica
-	// born and terms are the numbers of processes and of leaders so far.
-	born, terms int
-	workers     int
-	events      atomic.Int64
-	seen        map[string]int
+	// born is the number of processes so far.
+	born    int
+	workers int
+	events  atomic.Int64
+	seen    map[string]int
 	// writes counts the status writes of one second, by process and object. extra is how many more there may
 	// be. looping is an object that was written too often.
 	writes map[string]int

@@ -34,6 +34,7 @@ func (c *cluster) intercept(r *replica) func(memapi.Request) memapi.Fault {
 			After:  time.Duration(1+random.IntN(2_000_000)) * time.Nanosecond,
 		}
 		fault.Before += c.slow[request.Verb+" "+request.Resource.Resource]
+		fault.After += c.slow["answer to "+request.Verb+" "+request.Resource.Resource]
 		if request.Verb == "list" || request.Verb == "watch" {
 			fault.Before += c.slow[request.Resource.Resource] + c.slowFirst[request.Resource.Resource]
 			delete(c.slowFirst, request.Resource.Resource)
@@ -213,7 +214,7 @@ func (c *cluster) setFaults(faults int) {
 // excused has something happen that makes the controller see less for a while.
 func (c *cluster) excused(what string, behind time.Duration) {
 	c.disturb(what, behind)
-	c.judge.EndFault(time.Now(), c.judge.BeginLag(time.Now(), what, rules.Tolerance{Cache: behind, Sync: behind}))
+	c.judge.EndFault(time.Now(), c.judge.BeginFault(time.Now(), what, rules.Tolerance{Cache: behind, Sync: behind}))
 }
 
 // watched are the resources whose watches may be late or end.
@@ -278,7 +279,6 @@ func (c *cluster) replaceUnseen(cr *rules.CR) {
 	object.SetName(cr.Name)
 	_, _ = c.server.Create("somebody", r.crs(), object) // The old one may still be there.
 	c.heal(cr.Node)
-	c.judge.Restarted(time.Now()) // As long as its cache shows the old one, the controller may report it once more.
 	c.sleep(oneOf(c, 3*time.Second, 10*time.Second))
 }
 
@@ -288,7 +288,7 @@ func (c *cluster) beginLag(gvr schema.GroupVersionResource, by time.Duration) {
 	for _, r := range c.replicas {
 		r.client.Delay(gvr, c.lagBy)
 	}
-	c.lag = c.judge.BeginLag(time.Now(), "watches of "+gvr.Resource+" are late by "+c.lagBy.String(), rules.Tolerance{Cache: c.lagBy + 31*time.Second, Sync: 31 * time.Second})
+	c.lag = c.judge.BeginFault(time.Now(), "watches of "+gvr.Resource+" are late by "+c.lagBy.String(), rules.Tolerance{Cache: c.lagBy + 31*time.Second, Sync: 31 * time.Second})
 	c.disturb("late events of "+gvr.Resource, recovery)
 }
 

@@ -20,11 +20,8 @@ import (
 // caches are behind by nothing, and a sync takes no longer than its requests.
 var exact = rules.Tolerance{Cache: 10 * time.Millisecond, LiveRead: 50 * time.Millisecond, Sync: 400 * time.Millisecond}
 
-// newJudge returns a judge. It judges all times in status where seeds are asked for, as in nightly runs and with planted
-// bugs, and in make test only those that are kept: about one in a hundred new seeds still shows that the other rules do
-// not know of something that is right.
+// newJudge returns a judge.
 func newJudge(config rules.Config) *rules.Judge {
-	config.WithoutTimes = *first == 0
 	config.LeaseNamespace, config.Tolerance, config.Exact, config.Begin = leaseNamespace, exact, true, epoch
 	return rules.NewJudge(config)
 }
@@ -149,10 +146,7 @@ func (c *cluster) countExcused() {
 	c.checked = now
 }
 
-const (
-	allSeconds, excusedSeconds = "seconds", "seconds in which delays are excused"
-	allEvents, needlessEvents  = "events", "events that are needless and excused"
-)
+const allSeconds, excusedSeconds = "seconds", "seconds in which delays are excused"
 
 // broken ends a simulation: it has the rules that do not hold.
 type broken []rules.Violation

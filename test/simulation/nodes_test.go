@@ -213,6 +213,8 @@ func (c *cluster) collectCR(gvr schema.GroupVersionResource, cr *unstructured.Un
 // ownerOf returns the owner of a CR, nil if there is none.
 func (c *cluster) ownerOf(namespace, kind, name string) *unstructured.Unstructured {
 	switch kind {
+	case "Node":
+		return c.node(name)
 	case "Machine":
 		return c.server.Get(c.machines.gvr(), memapi.Key{Namespace: namespace, Name: name})
 	case v1beta1.Kind:

@@ -47,9 +47,6 @@ func (c *cluster) elect() {
 	}
 	next := oneOf(c, c.replicas...)
 	c.log("%s leads", next.name)
-	if c.terms++; c.terms > 1 {
-		c.judge.Restarted(time.Now())
-	}
 	c.excused("leader change", 3*time.Second)
 	c.judge.Led(time.Now())
 	c.judge.Started(time.Now())
@@ -99,7 +96,7 @@ func (c *cluster) reading(stale time.Duration, lead func()) {
 	c.staleBy = stale
 	c.mu.Unlock()
 	lead()
-	window := c.judge.BeginLag(time.Now(), "first lists are stale by "+stale.String(), rules.Tolerance{Cache: stale})
+	window := c.judge.BeginFault(time.Now(), "first lists are stale by "+stale.String(), rules.Tolerance{Cache: stale})
 	time.Sleep(100 * time.Millisecond)
 	c.mu.Lock()
 	c.staleBy = 0

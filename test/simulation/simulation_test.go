@@ -141,6 +141,7 @@ func (c *cluster) simulate() {
 	}
 	c.log("=== calm: the remediators do nothing")
 	c.settle(rest)
+	c.compareTwin("at rest")
 	if c.chance(10) {
 		c.log("=== two days later")
 		c.idle(v1alpha1.OldRemediationAge)
@@ -151,6 +152,7 @@ func (c *cluster) simulate() {
 	c.log("=== all nodes are healthy")
 	c.cure()
 	c.settle(rest / 2)
+	c.compareTwin("all is cured")
 	c.checkEmpty()
 }
 
@@ -171,7 +173,6 @@ func (c *cluster) figures() map[string]int {
 		seen["event "+reason]++
 	}
 	figures := c.judge.Figures()
-	seen[allEvents], seen[needlessEvents] = figures.Arrivals, figures.Needless
 	seen["CRs created"], seen["CRs deleted"], seen["CRs marked"] = figures.Creations, figures.Deletions, figures.Marks
 	seen["Machines deleted"], seen["Machines annotated"], seen["CRs for Machines"] = figures.MachineDeletions, figures.ExternalRequests, figures.MachineCRs
 	for what, n := range c.seen {

@@ -120,15 +120,15 @@ func (c *Controller) checkActive(ctx context.Context) {
 		return // A failed read changes nothing (spec P5).
 	}
 	active := cause == ""
-	if cause != c.active.cause || active != c.active.active.Load() {
-		klog.FromContext(ctx).Info("Looking after MachineHealthChecks", "active", active, "cause", cause)
-	}
-	c.active.cause = cause
 	if synced && !c.HasSynced() {
 		c.wantMachines() // Leases may be for Machines that no MachineHealthCheck is about any more.
 	}
+	changed := c.active.set(active) // Before anything says so.
+	if cause != c.active.cause || changed {
+		klog.FromContext(ctx).Info("Looking after MachineHealthChecks", "active", active, "cause", cause)
+	}
+	c.active.cause = cause
 	c.metrics.setActive(active)
-	changed := c.active.set(active)
 	if c.active.synced.Swap(synced) != synced || changed {
 		c.Budgets.NodesChanged()
 		c.SyncAll()

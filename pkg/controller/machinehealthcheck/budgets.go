@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -108,7 +109,7 @@ func (c *Controller) Observe(name string) budget.Observation {
 	}
 	var observed budget.Observation
 	remediating := func(since time.Time) { observed.Merge(budget.Observation{Remediating: true, Started: since}) }
-	for machine, one := range c.deletions.named(name) {
+	for machine, one := range c.deletionsByName()[name] {
 		there := c.cachedMachine(machine.Namespace, machine.Name)
 		if !one.announced || there == nil || there.Deleting() {
 			remediating(one.started)
@@ -156,7 +157,7 @@ func (c *Controller) countCR(cr *object.CR) {
 
 // Remediating returns the names of everything under remediation. Its Machines may be gone.
 func (c *Controller) Remediating() []string {
-	names := c.deletions.names()
+	names := slices.Collect(maps.Keys(c.deletionsByName()))
 	for _, indexer := range c.remediations.Caches() {
 		names = append(names, indexer.ListIndexFuncValues(crsByName)...)
 	}
@@ -194,7 +195,7 @@ func (c *Controller) MachineOf(name string) budget.Machine {
 // goneMachine returns what is known of a Machine that is gone and under remediation, for a process that has not seen
 // it: its namespace, and the labels of another Machine of its owner.
 func (c *Controller) goneMachine(name string) (gone budget.Machine) {
-	for machine, one := range c.deletions.named(name) {
+	for machine, one := range c.deletionsByName()[name] {
 		gone.Namespace = machine.Namespace
 		for _, kind := range machineKinds {
 			if indexer, read := c.machines.LastCache(kind); read {
@@ -239,6 +240,18 @@ func (c *Controller) MachinesReadable() error {
 		}
 	}
 	return nil
+}
+
+// Names returns the keys of the MachineHealthChecks, none if another controller looks after them.
+func (c *Controller) Names() (names []string) {
+	if !c.Active() {
+		return nil
+	}
+	checks, _ := c.checks.List(labels.Everything()) // A cache in memory has no errors.
+	for _, check := range checks {
+		names = append(names, keyOf(check).String())
+	}
+	return names
 }
 
 // Wake syncs MachineHealthChecks.

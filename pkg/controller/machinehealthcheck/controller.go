@@ -130,7 +130,6 @@ type Controller struct {
 	states    sync.Map // Of *checkState, by cache.ObjectName.
 	read      sync.Map // Of *readCheck, by cache.ObjectName.
 	metrics   *metrics
-	events    eventReporter
 }
 
 // releaseRetry is the time until a lease is released again.
@@ -146,8 +145,7 @@ func New(ctx context.Context, config Config) (*Controller, error) {
 		Config: config, machineHealthChecks: newInformer(config.Freshness, config.Client, config.Transform),
 		otherLeaders: config.Freshness.LeasesNamed(config.Kube, OtherLeaderLease, config.Transform).Informer(),
 		nodes:        config.Nodes.Informer().GetIndexer(), leases: config.Leases.Informer().GetIndexer(),
-		events: eventReporter{recorder: config.Recorder},
-		queue:  reconcile.NewQueue(Name),
+		queue: reconcile.NewQueue(Name),
 	}
 	c.Sightings = cmp.Or(config.Sightings, sightings.New(config.Clock.Now, func() int64 { return 0 }))
 	if c.Budgets == nil {

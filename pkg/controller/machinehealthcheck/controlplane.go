@@ -229,9 +229,9 @@ func machineAPIOf(cr *object.CR) string {
 }
 
 // busy returns why the remediation of a control plane Machine must not begin by the caches: another
-// control plane Machine or node is under remediation, or that is not known. It returns nil if it may
-// begin.
-func (c *Controller) busy(machine *machinehealth.Machine) *remediation.Withholding {
+// control plane Machine or node is under remediation, or that is not known: then what status says stays. It
+// returns nil if it may begin.
+func (c *Controller) busy(machine *machinehealth.Machine, listed *v1beta1.UnhealthyMachine) *remediation.Withholding {
 	subject := memberOf(machine)
 	busy := &remediation.Withholding{Reason: v1alpha1.DecidedControlPlaneBusy}
 	taken, known := c.nodeHealthChecks.ControlPlaneTaken()
@@ -245,6 +245,8 @@ func (c *Controller) busy(machine *machinehealth.Machine) *remediation.Withholdi
 		busy.Message = slotHolders[0].cause + ". " + oneAtATime
 	case known:
 		return nil
+	case listed != nil && listed.Decision.Reason == busy.Reason:
+		busy.Message = listed.Decision.Message
 	}
 	return busy
 }

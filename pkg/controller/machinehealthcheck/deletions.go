@@ -66,49 +66,33 @@ func (d *deletions) of(check cache.ObjectName, machine string) begun {
 	return d.byCheck[check][machine]
 }
 
-// rename has the deletions of a Machine count under its present name. It returns the names that are
-// concerned.
-func (d *deletions) rename(machine *machinehealth.Machine) (concerned []string) {
-	name := slotName(machine)
+// all returns the deletions, by namespace and name of the Machine.
+func (d *deletions) all() map[cache.ObjectName]begun {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for check, machines := range d.byCheck {
-		one, remediated := machines[machine.Name]
-		if !remediated || check.Namespace != machine.Namespace || one.name == name {
-			continue
-		}
-		concerned = append(concerned, one.name, name)
-		one.name = name
-		machines[machine.Name] = one
-	}
-	return concerned
-}
-
-// named returns the deletions that count by a name, by namespace and name of the Machine.
-func (d *deletions) named(name string) map[cache.ObjectName]begun {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	found := map[cache.ObjectName]begun{}
+	all := map[cache.ObjectName]begun{}
 	for check, machines := range d.byCheck {
 		for machine, one := range machines {
-			if one.name == name {
-				found[cache.NewObjectName(check.Namespace, machine)] = one
-			}
+			all[cache.NewObjectName(check.Namespace, machine)] = one
 		}
 	}
-	return found
+	return all
 }
 
-// names returns the names by which they count.
-func (d *deletions) names() (names []string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, machines := range d.byCheck {
-		for _, one := range machines {
-			names = append(names, one.name)
+// deletionsByName returns the deletions by the names by which they count: the present name of a Machine, or the last one.
+func (c *Controller) deletionsByName() map[string]map[cache.ObjectName]begun {
+	byName := map[string]map[cache.ObjectName]begun{}
+	for key, one := range c.deletions.all() {
+		name := one.name
+		if machine := c.cachedMachine(key.Namespace, key.Name); machine != nil {
+			name = slotName(machine)
 		}
+		if byName[name] == nil {
+			byName[name] = map[cache.ObjectName]begun{}
+		}
+		byName[name][key] = one
 	}
-	return names
+	return byName
 }
 
 // maxUnreplaced is how long a deleted Machine counts at most while its replacement is not Healthy (spec B3.2).
@@ -160,14 +144,6 @@ func (c *Controller) setDeletions(check cache.ObjectName, history []v1beta1.Reme
 		c.Budgets.NodeChanged(name)
 	}
 	return recheck
-}
-
-// renameDeletions has RemediationBudgets count the deletions of a Machine under its present name, also if no
-// MachineHealthCheck selects it any more, or none has been synced yet.
-func (c *Controller) renameDeletions(machine *machinehealth.Machine) {
-	for _, name := range c.deletions.rename(machine) {
-		c.Budgets.NodeChanged(name)
-	}
 }
 
 // nameOfDeletion returns the name by which the deletion of a Machine counts. If the Machine is gone (nil), it is

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"k8s.io/client-go/tools/cache"
@@ -23,10 +22,10 @@ import (
 func (c *Controller) end(ctx context.Context, key cache.ObjectName) (recheck time.Time, err error) {
 	c.Budgets.Forget(askerOf(key)) // It waits for nothing any more, even if its CRs are left.
 	if c.Active() {
-		failed := c.deleteOwnedCRs(ctx, key)
+		failed := c.endFormer(ctx, key, nil)
 		recheck, err = c.endLeases(ctx, c.leasesHeldBy(key))
 		if err := errors.Join(failed, err); err != nil {
-			return time.Time{}, fmt.Errorf("ending the remediations of a MachineHealthCheck that is gone: %w", err)
+			return time.Time{}, err
 		}
 	}
 	if left := c.wantKinds(key); len(left) > 0 {
@@ -38,33 +37,24 @@ func (c *Controller) end(ctx context.Context, key cache.ObjectName) (recheck tim
 	return recheck, nil
 }
 
-// endFormer deletes the CRs of a MachineHealthCheck that was deleted and created again before a sync.
-// Garbage collection removes their references to it, and then nothing would show whose they are (spec M3.5).
-func (c *Controller) endFormer(ctx context.Context, check *v1beta1.MachineHealthCheck) error {
-	state, known := c.states.Load(keyOf(check))
-	if !known || state.(*checkState).uid == check.UID {
-		return nil
+// endFormer deletes the CRs that a former MachineHealthCheck has left: it is gone (check is nil), or was created again
+// (spec M3.5).
+func (c *Controller) endFormer(ctx context.Context, key cache.ObjectName, check *v1beta1.MachineHealthCheck) error {
+	former := execute.Former{
+		Present: object.Owner{APIVersion: v1beta1.SchemeGroupVersion.String(), Kind: v1beta1.Kind, Namespace: key.Namespace, Name: key.Name},
+		Checks:  v1beta1.SchemeGroupVersion.WithResource(v1beta1.Plural), CRs: c.remediations.Caches(),
 	}
-	if err := c.deleteOwnedCRs(ctx, keyOf(check)); err != nil {
-		return fmt.Errorf("ending the remediations of a former MachineHealthCheck of the same name: %w", err)
+	if check != nil {
+		former.Present.UID = check.UID
 	}
-	return nil
-}
-
-// deleteOwnedCRs deletes the CRs that a MachineHealthCheck owned at its last sync, or that have a reference to it.
-func (c *Controller) deleteOwnedCRs(ctx context.Context, key cache.ObjectName) error {
-	owned := c.ownedLast(key)
-	var left []*object.CR
-	for _, indexer := range c.remediations.Caches() {
-		for _, obj := range indexer.List() {
-			cr := obj.(*object.CR)
-			if !cr.Deleting() && (owned.Has(cr.UID) || slices.Contains(ownersOf(cr), key)) {
-				left = append(left, cr)
-			}
-		}
+	if state, known := c.states.Load(key); known && state.(*checkState).uid != former.Present.UID {
+		former.Remembered = c.ownedLast(key)
 	}
 	executor := execute.Executor{Client: c.Dynamic, Mapping: c.locate}
-	return executor.DeleteLeft(ctx, left)
+	if err := executor.EndFormer(ctx, &former); err != nil {
+		return fmt.Errorf("ending the remediations of a former MachineHealthCheck: %w", err)
+	}
+	return nil
 }
 
 // forget drops everything about a MachineHealthCheck that is gone.

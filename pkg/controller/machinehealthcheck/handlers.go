@@ -201,7 +201,6 @@ func (c *Controller) machineChanged(old, machine *machinehealth.Machine) {
 		c.enqueueHolder(one.Node) // It keeps the lease until the remediation has ended.
 	}
 	c.enqueue(c.selecting(concerned...)...)
-	c.renameDeletions(machine)
 	if old == nil || old.Node != machine.Node || old.Deleting() != machine.Deleting() {
 		for _, m := range concerned {
 			c.enqueueForNode(m.Node) // Others may name the same Node, under another selector (spec M5.4).

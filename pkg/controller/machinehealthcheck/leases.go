@@ -11,7 +11,6 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
@@ -41,12 +40,23 @@ func (c *Controller) holdsFor(holder string, machine *machinehealth.Machine) boo
 	return remediation.LeaseHolder(c.lease(object.LeaseName(machine.Node))) == holder
 }
 
-// protects reports whether the Machine of a lease is still being deleted or remediated by another
-// controller.
+// protects reports whether the Machine of a lease is still being deleted or remediated by another controller, or the
+// holder has a CR for it.
 func (c *Controller) protects(lease *coordinationv1.Lease) bool {
 	node, ok := object.NodeOfLease(lease)
-	return ok && slices.ContainsFunc(c.machinesOf(node), func(machine *machinehealth.Machine) bool {
-		return c.holdsFor(remediation.LeaseHolder(lease), machine)
+	if !ok {
+		return false
+	}
+	holder, crs := remediation.LeaseHolder(lease), c.crsNamed(node)
+	for _, machine := range c.machinesOf(node) {
+		if c.holdsFor(holder, machine) {
+			return true
+		}
+		crs = append(crs, c.cachedCRs(machine.Namespace, machine.Name)...)
+	}
+	key, _ := object.MachineHealthCheckOfHolder(holder)
+	return slices.ContainsFunc(crs, func(cr *object.CR) bool {
+		return slices.ContainsFunc(c.checksOf(cr), func(owner cache.ObjectName) bool { return owner.String() == key })
 	})
 }
 
@@ -114,15 +124,8 @@ func (c *Controller) releaseHeld(ctx context.Context, s *snapshot) {
 	}
 }
 
-// deleteLeases deletes leases, each bound to the version that was seen.
+// deleteLeases deletes leases.
 func (c *Controller) deleteLeases(ctx context.Context, leases []*coordinationv1.Lease) error {
-	var errs []error
-	for _, lease := range leases {
-		preconditions := &metav1.Preconditions{UID: &lease.UID, ResourceVersion: &lease.ResourceVersion}
-		err := c.Kube.CoordinationV1().Leases(c.LeaseNamespace).Delete(ctx, lease.Name, metav1.DeleteOptions{Preconditions: preconditions})
-		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-			errs = append(errs, err)
-		}
-	}
-	return errors.Join(errs...)
+	executor := execute.Executor{Kube: c.Kube, LeaseNamespace: c.LeaseNamespace}
+	return executor.DeleteLeases(ctx, leases)
 }

@@ -89,33 +89,23 @@ func (c *Controller) othersRead(namespace string) error {
 }
 
 // unreadOther returns another MachineHealthCheck of the namespace that may have CRs which this process could never
-// read, empty if there is none. It may remediate any Machine (spec M7.4, P5).
-func (c *Controller) unreadOther(check *v1beta1.MachineHealthCheck) string {
+// read, empty if there is none. It may remediate any Machine (spec M7.4, P5). A kind that is not served has no CRs.
+// A kind that the controller may not read is a mistake of the user, unless status lists it.
+func (c *Controller) unreadOther(check *v1beta1.MachineHealthCheck) (name string) {
 	checks, _ := c.checks.MachineHealthChecks(check.Namespace).List(labels.Everything()) // A cache in memory has no errors.
-	var names []string
 	for _, other := range checks {
-		if other.Name != check.Name && c.hasUnread(other) {
-			names = append(names, keyOf(other).String())
+		if other.Name == check.Name || (name != "" && name < keyOf(other).String()) {
+			continue // Not the next one by chance.
+		}
+		for kind := range c.remediations.Wanted(keyOf(other).String()) {
+			_, read := c.remediations.LastCache(kind)
+			_, err := c.remediations.Cache(kind)
+			if !read && (watches.Unread(err) || (err != nil && !meta.IsNoMatchError(err) && lists(other, kind))) {
+				name = keyOf(other).String()
+			}
 		}
 	}
-	if len(names) == 0 {
-		return ""
-	}
-	return slices.Min(names) // Not the next one by chance.
-}
-
-// hasUnread reports whether a MachineHealthCheck may have CRs that have never been read. A kind that is not
-// served has none. A kind that the controller may not read is a mistake of the user, unless status lists it.
-func (c *Controller) hasUnread(check *v1beta1.MachineHealthCheck) bool {
-	for kind := range c.remediations.Wanted(keyOf(check).String()) {
-		if _, read := c.remediations.LastCache(kind); read {
-			continue
-		}
-		if _, err := c.remediations.Cache(kind); watches.Unread(err) || (err != nil && !meta.IsNoMatchError(err) && lists(check, kind)) {
-			return true
-		}
-	}
-	return false
+	return name
 }
 
 // othersOf returns the other MachineHealthChecks of the namespace, by name.

@@ -16,7 +16,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
@@ -24,6 +23,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/machinehealth"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/execute"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
 
@@ -35,7 +35,7 @@ func (c *Controller) report(ctx context.Context, s *snapshot, results []machineh
 	remediations, recheck := c.history(s, results, entries, now)
 	s.state.history, s.state.machines = remediations, s.machines // Also if the write fails: it reports what was done.
 	recheck = health.Earliest(recheck, c.setDeletions(keyOf(s.check), remediations, s.machines, now))
-	c.events.record(s.check, s.policy.Requests(results))
+	c.record(s.check, s.policy.Requests(results))
 	c.metrics.countBegun(keyOf(s.check), results)
 	status := s.policy.NewStatus(&machinehealth.StatusInput{
 		Check: s.check, Entries: entries, History: remediations, Kinds: s.kinds, Overlaps: s.overlaps, Now: now,
@@ -45,14 +45,14 @@ func (c *Controller) report(ctx context.Context, s *snapshot, results []machineh
 	}
 	c.metrics.countFinished(keyOf(s.check), s.state.reported, remediations)
 	s.state.reported = remediations
-	s.state.own.Store(new(ownCRs(results)))
+	s.state.own.Store(new(c.ownCRs(s, results)))
 	changes := s.policy.Events(results, before, entries)
 	old, oldCRs := s.policy.Old(results, s.state.old, now)
 	changes, s.state.old = append(changes, old...), oldCRs
 	if s.policy.Unavailable != nil {
 		changes = append(changes, s.policy.Unavailable.Events(&s.check.Status)...)
 	}
-	c.events.record(s.check, changes)
+	c.record(s.check, changes)
 	logEvents(ctx, changes)
 	logDecisions(ctx, before, entries)
 	s.state.entries = entries
@@ -79,7 +79,7 @@ func (c *Controller) reportUnavailable(ctx context.Context, check *v1beta1.Machi
 		return err
 	}
 	changes := unavailable.Events(&check.Status)
-	c.events.record(check, changes)
+	c.record(check, changes)
 	logEvents(ctx, changes)
 	c.metrics.shortCircuit.With(labelsOf(keyOf(check))).Set(1)
 	return nil
@@ -128,8 +128,8 @@ func (c *Controller) announce(ctx context.Context, s *snapshot, plans []machineh
 	return nil
 }
 
-// ownCRs returns the CRs that exist or were just created.
-func ownCRs(results []machinehealth.Result) sets.Set[types.UID] {
+// ownCRs returns the CRs that exist or were just created, and those that were own ones and that the caches still show.
+func (c *Controller) ownCRs(s *snapshot, results []machinehealth.Result) sets.Set[types.UID] {
 	own := sets.New[types.UID]()
 	for _, result := range results {
 		for _, cr := range result.Plan.Target.Own {
@@ -137,6 +137,15 @@ func ownCRs(results []machinehealth.Result) sets.Set[types.UID] {
 		}
 		if cr := result.Outcome.NewCR(); cr != nil {
 			own.Insert(cr.UID)
+		}
+	}
+	if before := c.ownedLast(keyOf(s.check)).Difference(own); len(before) > 0 {
+		for _, indexer := range c.remediations.Caches() {
+			for _, obj := range indexer.List() {
+				if uid := obj.(*object.CR).UID; before.Has(uid) {
+					own.Insert(uid)
+				}
+			}
 		}
 	}
 	return own
@@ -232,26 +241,24 @@ func logEvents(ctx context.Context, changes []machinehealth.Event) {
 	}
 }
 
-// eventReporter records events.
-type eventReporter struct {
-	recorder events.EventRecorder
-}
-
-// record records events of a MachineHealthCheck, each on its object. The references carry no
-// resourceVersion: with one, repetitions would count as different events.
-func (r eventReporter) record(check *v1beta1.MachineHealthCheck, all []machinehealth.Event) {
+// record records events of a MachineHealthCheck, each on its object, unless the controller has become inactive
+// (spec M4.2). The references carry no resourceVersion: with one, repetitions would count as different events.
+func (c *Controller) record(check *v1beta1.MachineHealthCheck, all []machinehealth.Event) {
+	if !c.Active() {
+		return
+	}
 	onCheck := &corev1.ObjectReference{
 		APIVersion: v1beta1.SchemeGroupVersion.String(), Kind: v1beta1.Kind, Namespace: check.Namespace, Name: check.Name, UID: check.UID,
 	}
 	for i := range all {
 		e := &all[i]
 		if e.Machine == nil {
-			r.recorder.Eventf(onCheck, nil, e.Type, e.Reason, e.Action, "%s", e.Note)
+			c.Recorder.Eventf(onCheck, nil, e.Type, e.Reason, e.Action, "%s", e.Note)
 			continue
 		}
 		onMachine := &corev1.ObjectReference{
 			APIVersion: e.Machine.APIVersion, Kind: e.Machine.Kind, Namespace: e.Machine.Namespace, Name: e.Machine.Name, UID: e.Machine.UID,
 		}
-		r.recorder.Eventf(onMachine, onCheck, e.Type, e.Reason, e.Action, "%s", e.Note)
+		c.Recorder.Eventf(onMachine, onCheck, e.Type, e.Reason, e.Action, "%s", e.Note)
 	}
 }

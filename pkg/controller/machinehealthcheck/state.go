@@ -30,7 +30,7 @@ type checkState struct {
 	history, reported []v1beta1.Remediation
 	// unsure are the Machines whose deletion may have been requested: the answer was lost.
 	unsure sets.Set[string]
-	// own are the CRs of the last sync. Handlers read them, too, so the set is replaced, never changed.
+	// own are the CRs that were own ones and that the caches show. Handlers read them, too, so the set is replaced, never changed.
 	own atomic.Pointer[sets.Set[types.UID]]
 	// machines are those of the last sync, nil before the first one.
 	machines machinehealth.Machines

@@ -32,7 +32,7 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (recheck ti
 		return time.Time{}, nil        // What is running stays as it is, and nothing is written (spec M4.2).
 	}
 	c.metrics.initialize(key)
-	if err := c.endFormer(ctx, check); err != nil {
+	if err := c.endFormer(ctx, key, check); err != nil {
 		return time.Time{}, err
 	}
 	s, err := c.snapshot(ctx, check, now)
@@ -85,7 +85,7 @@ func (c *Controller) limit(s *snapshot, plans []machinehealth.Plan, now time.Tim
 		if !takesSlot(plan) {
 			continue
 		}
-		if busy := c.busy(plan.Target.Machine); busy != nil {
+		if busy := c.busy(plan.Target.Machine, s.state.entries[plan.Target.Machine.Name]); busy != nil {
 			s.policy.Withhold(plan, busy, now)
 			plan.Recheck = health.Earliest(plan.Recheck, now.Add(slotRecheck))
 		}

@@ -110,5 +110,8 @@ func (c *Controller) unreadKinds() map[schema.GroupKind]bool {
 	return unread
 }
 
+// Names returns the names of the NodeHealthChecks.
+func (c *Controller) Names() []string { return c.index.Names() }
+
 // Wake syncs NodeHealthChecks.
 func (c *Controller) Wake(names []string) { c.enqueue(names) }

@@ -214,6 +214,7 @@ func (c *Controller) watchKinds(config Config) {
 			c.SyncAll() // It is not known which CRs exist.
 		}
 		c.enqueue(slices.DeleteFunc(owners, func(owner string) bool { return owner == keeper }))
+		c.enqueueLeft()
 		c.ControlPlaneChanged()
 		c.budgets.NodesChanged()
 	}
@@ -272,6 +273,7 @@ func (c *Controller) Run(ctx context.Context, drain <-chan struct{}, workers int
 func (c *Controller) SyncAll() {
 	c.refusals.Changed()
 	c.enqueue(c.index.Names())
+	c.enqueueLeft()
 }
 
 // enqueue adds NodeHealthChecks to the queue.

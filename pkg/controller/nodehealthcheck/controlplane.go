@@ -50,11 +50,14 @@ func (c *Controller) observeControlPlane(s *snapshot) {
 	}
 }
 
-// observeControlPlaneMachines adds the control plane Machines that take the slot.
+// observeControlPlaneMachines adds the control plane Machines that take the slot, and what status says of those that wait.
 func (c *Controller) observeControlPlaneMachines(s *snapshot) {
-	s.controlPlane.SlotHolders = map[string][]string{}
+	s.controlPlane.SlotHolders, s.controlPlane.Told = map[string][]string{}, map[string]string{}
 	for i := range s.nodes {
 		if node := &s.nodes[i]; node.ControlPlane && len(node.Own) == 0 {
+			if entry := s.listed[i]; entry != nil && entry.Decision != nil && entry.Decision.Reason == v1alpha1.DecidedControlPlaneBusy {
+				s.controlPlane.Told[node.Name] = entry.Decision.Message
+			}
 			s.controlPlane.SlotHolders[node.Name] = c.machineHealthChecks.ControlPlaneSlotHolders(slot.Member{Node: node.Name})
 		}
 	}

@@ -90,7 +90,6 @@ func (c *Controller) findCRs(nhc *v1alpha1.NodeHealthCheck, state *nhcState) (*o
 		crs.addLost(nhc.Name, unread, caches, state.deletionRequested)
 	}
 	crs.addUnseen(c.lastStates.gone(nhc.Name, crs.has), unread, caches, state.deletionRequested)
-	state.shared = sharedCRs(nhc, crs.read)
 	steps := remediation.Steps(&nhc.Spec)
 	for _, own := range crs.read {
 		remediation.Sort(steps, own)

@@ -191,6 +191,9 @@ func (c *Controller) referringTo(template *object.Template) []string {
 // remediationHandler handles CRs of all watched kinds.
 func (c *Controller) remediationHandler() cache.ResourceEventHandler {
 	return watches.Handler(func(old, cr *object.CR) {
+		if cr == nil {
+			c.enqueueLeft() // It may be the last one for the lease of a node.
+		}
 		for _, version := range []*object.CR{old, cr} {
 			if version != nil {
 				c.crChanged(version)

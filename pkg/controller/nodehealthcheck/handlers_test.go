@@ -50,6 +50,7 @@ func listener(t *testing.T) *Controller {
 		templates:    watches.NewSet[schema.GroupVersionKind](watches.Config{Interval: time.Second}),
 		remediations: watches.NewSet[schema.GroupKind](watches.Config{Interval: time.Second}),
 		platform:     watches.NewSet[schema.GroupVersionKind](watches.Config{Interval: time.Second}),
+		leaseStore:   cache.NewIndexer(cache.MetaNamespaceKeyFunc, leaseIndexers),
 	}
 	t.Cleanup(c.queue.ShutDown)
 	for _, nhc := range []*v1alpha1.NodeHealthCheck{selecting("workers", byRole("worker")), selecting("infra", byRole("infra"))} {

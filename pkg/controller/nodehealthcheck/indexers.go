@@ -71,6 +71,16 @@ var leaseIndexers = cache.Indexers{
 	},
 }
 
+// hasCR reports whether a cache shows a CR for the node, of any owner.
+func (c *Controller) hasCR(node string) bool {
+	for _, indexer := range c.remediations.Caches() {
+		if keys, _ := indexer.IndexKeys(byNode, node); len(keys) > 0 { // The index exists: crIndexers has it.
+			return true
+		}
+	}
+	return false
+}
+
 // remediatingNode returns the NodeHealthChecks that own a CR for the node.
 func (c *Controller) remediatingNode(node string) []string {
 	var owners []string

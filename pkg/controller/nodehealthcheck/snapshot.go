@@ -65,20 +65,15 @@ type snapshot struct {
 	budgetRevision int64
 }
 
-// snapshot observes a NodeHealthCheck. It returns nil if there is none. The error is
-// watches.ErrPending if the decision depends on something that has not been read yet, and a
-// *staleness.Error if a cache does not show the writes of the last sync yet.
-func (c *Controller) snapshot(name string, now time.Time) (*snapshot, error) {
-	nhc, err := c.caughtUp(name)
-	if err != nil || nhc == nil {
-		return nil, err
-	}
+// snapshot observes a NodeHealthCheck. The error is watches.ErrPending if the decision depends on something that has
+// not been read yet.
+func (c *Controller) snapshot(nhc *v1alpha1.NodeHealthCheck, now time.Time) (_ *snapshot, err error) {
 	if err := c.budgets.Ready(); err != nil {
 		return nil, err
 	}
 	s := &snapshot{
 		nhc: nhc, state: c.states.of(nhc), selector: selectorOf(nhc), clockUntrusted: c.clockUntrusted(), dryRun: c.dryRun, claim: c.machineHealthChecks.ClaimOf, seen: c.sightings.Of,
-		specProblem: remediation.SpecProblem(&nhc.Spec), overlaps: c.index.Overlaps(name),
+		specProblem: remediation.SpecProblem(&nhc.Spec), overlaps: c.index.Overlaps(nhc.Name),
 	}
 	if s.platform, err = c.observePlatform(nhc, s.state); err != nil {
 		return nil, err
@@ -113,6 +108,7 @@ func (c *Controller) observeNodes(s *snapshot, now time.Time) error {
 	if err != nil {
 		return err
 	}
+	s.state.remember(s.nhc, crs.read, c.remediations.Caches())
 	s.gone, s.lost = crs.gone, crs.lost
 	nodes := c.addFurtherNodes(needing, s, crs)
 	s.nodes, s.objects = make([]remediation.Node, 0, len(nodes)), make([]*corev1.Node, 0, len(nodes))

@@ -17,10 +17,7 @@ import (
 func (c *Controller) caughtUp(name string) (*v1alpha1.NodeHealthCheck, error) {
 	behind := c.writes.CaughtUp(name, c.storeOf, c.clock.Now())
 	nhc, err := c.nhcs.Get(name) // After CaughtUp.
-	if apierrors.IsNotFound(err) {
-		return nil, nil //nolint:nilnil // nil is the answer
-	}
-	if err != nil {
+	if err != nil && !apierrors.IsNotFound(err) {
 		return nil, fmt.Errorf("reading NodeHealthCheck %s: %w", name, err)
 	}
 	if err := c.staleCaches(); err != nil {

@@ -68,8 +68,10 @@ type nhcState struct {
 	lastWrite time.Time
 	// deferred is the report of the last sync if it waits, otherwise nil.
 	deferred *syncResult
-	// shared are the own CRs with a further owner.
-	shared []*object.CR
+	// own are the CRs that were own ones and that the caches show. orphans means that they are to stay when the
+	// NodeHealthCheck is gone.
+	own     map[types.UID]*object.CR
+	orphans bool
 }
 
 // seenHealthy is a node with CRs that is healthy, or was by the status before the sync. It has since when the node is
@@ -123,6 +125,7 @@ func (m *nhcStates) of(nhc *v1alpha1.NodeHealthCheck) *nhcState {
 			upgrading:         wasUpgrading(nhc),
 			deletionRequested: map[types.UID]bool{},
 			releasing:         sets.New[string](),
+			own:               map[types.UID]*object.CR{},
 			attempts:          attempts.New[attemptKey](),
 			machineUnread:     map[string]time.Time{},
 			gateClosed:        remediationAllowedReason(nhc) == string(v1alpha1.DecidedGateClosed),
@@ -150,14 +153,11 @@ func (m *nhcState) recall(nhc *v1alpha1.NodeHealthCheck) {
 	m.ledger, m.entries, m.conflicted = history.Recall(&nhc.Status), slices.SortedFunc(slices.Values(nhc.Status.UnhealthyNodes), status.ByName), false
 }
 
-// shared returns the CRs with a further owner that a NodeHealthCheck had at its last sync. They are not changed.
-func (m *nhcStates) shared(name string) []*object.CR {
+// known returns the state of a NodeHealthCheck, or of a former one of its name, nil if there is none.
+func (m *nhcStates) known(name string) *nhcState {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if known := m.byName[name]; known != nil {
-		return known.shared
-	}
-	return nil
+	return m.byName[name]
 }
 
 // forget drops the state of a NodeHealthCheck.

@@ -11,7 +11,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
 
-// TestCounts: status has the numbers of the fleet.
+// TestCounts: status has the numbers of the fleet (spec 7.8).
 func TestCounts(t *testing.T) {
 	t.Parallel()
 	s := newStory(t)

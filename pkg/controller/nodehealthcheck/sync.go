@@ -15,16 +15,19 @@ import (
 func (c *Controller) sync(ctx context.Context, name string) (recheck time.Time, err error) {
 	now := c.clock.Now()
 	c.waiters.set(name, true) // Before the snapshot: the queue keeps what changes meanwhile.
-	snapshot, err := c.snapshot(name, now)
+	nhc, err := c.caughtUp(name)
+	if err == nil {
+		err = c.endFormer(ctx, name, nhc)
+	}
 	if err != nil {
 		return time.Time{}, err
 	}
-	if snapshot == nil {
-		if err := c.endShared(ctx, name); err != nil {
-			return time.Time{}, err
-		}
-		c.forget(name)
-		return time.Time{}, nil
+	if nhc == nil {
+		return time.Time{}, c.end(ctx, name)
+	}
+	snapshot, err := c.snapshot(nhc, now)
+	if err != nil {
+		return time.Time{}, err
 	}
 	c.initializeMetrics(snapshot)
 	evaluated := evaluate(snapshot, now) // Completes snapshot.nodes.
@@ -35,13 +38,4 @@ func (c *Controller) sync(ctx context.Context, name string) (recheck time.Time, 
 	results := c.act(ctx, snapshot, evaluated, plans) // Creates and deletes CRs: actor.carryOut.
 	c.endReservations(snapshot, reserved, results)
 	return c.report(ctx, snapshot, evaluated, results, now)
-}
-
-// forget drops everything about a NodeHealthCheck that is gone.
-func (c *Controller) forget(name string) {
-	c.writes.Forget(name)
-	c.budgets.Forget(askerOf(name))
-	c.waiters.set(name, false)
-	c.states.forget(name)
-	c.metrics.series.Forget(name)
 }

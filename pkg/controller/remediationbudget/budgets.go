@@ -96,10 +96,27 @@ func (c *Controller) admit(asker budget.Asker, candidates []budget.Candidate) ma
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.observe(c.counts.Reserved(asker)...)
-	if len(candidates) > 0 || c.counts.Waits(asker) {
+	if c.asked != nil {
+		c.asked.Insert(asker)
+	}
+	if len(candidates) > 0 || c.counts.Waits(asker) || c.asked != nil {
 		defer c.changed()
 	}
 	return c.counts.Admit(asker, candidates, c.Clock.Now())
+}
+
+// awaitAskers finds out whether all health checks have asked since the process leads. The caller holds mu.
+func (c *Controller) awaitAskers() {
+	if c.counts.Unasked = c.asked != nil; !c.counts.Unasked {
+		return
+	}
+	for kind, checks := range c.healthChecks {
+		unasked := func(name string) bool { return !c.asked.Has(budget.Asker{Kind: kind, Name: name}) }
+		if known := checks.HasSynced(); !known || slices.ContainsFunc(checks.Names(), unasked) {
+			return
+		}
+	}
+	c.asked, c.counts.Unasked = nil, false
 }
 
 // Revision implements budget.Budgets.

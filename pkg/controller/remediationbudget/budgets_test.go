@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -29,7 +30,10 @@ import (
 )
 
 // shownCRs are health checks whose CRs a cache shows, by node.
-type shownCRs struct{ started map[string]time.Time }
+type shownCRs struct {
+	started map[string]time.Time
+	names   []string
+}
 
 func (s shownCRs) Observe(node string) budget.Observation {
 	started, is := s.started[node]
@@ -37,6 +41,8 @@ func (s shownCRs) Observe(node string) budget.Observation {
 }
 
 func (s shownCRs) Remediating() []string { return slices.Collect(maps.Keys(s.started)) }
+
+func (s shownCRs) Names() []string { return s.names }
 
 func (shownCRs) Wake([]string) {}
 
@@ -50,6 +56,29 @@ func newController(now time.Time, crs shownCRs) *Controller {
 		Config: Config{Nodes: informers.NewSharedInformerFactory(fake.NewClientset(), 0).Core().V1().Nodes(), Clock: clocktesting.NewFakePassiveClock(now)},
 		kinds:  watches.NewSet[schema.GroupVersionKind](watches.Config{}), counts: budget.NewCounts(), changes: sets.New[string](), allChanged: true, healthChecks: map[string]budget.HealthChecks{v1alpha1.Kind: crs},
 		queue: workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]()),
+	}
+}
+
+// TestExhaustedStays: a budget that is exhausted by its status stays so until all health checks have asked the next
+// leader (spec B5.2).
+func TestExhaustedStays(t *testing.T) {
+	t.Parallel()
+	c := newController(time.Now(), shownCRs{names: []string{"one", "two"}})
+	c.asked = sets.New[budget.Asker]()
+	b := &nhcv1alpha1.RemediationBudget{ObjectMeta: metav1.ObjectMeta{Name: "b"}, Spec: nhcv1alpha1.RemediationBudgetSpec{MaxConcurrent: new(intstr.FromInt32(0))}}
+	c.counts.SetBudget(budget.Parse(b), nil)
+	exhausted := metav1.Condition{Type: nhcv1alpha1.ConditionBudgetExhausted, Status: metav1.ConditionTrue, Reason: nhcv1alpha1.ReasonBudgetExhausted, Message: "1 node waits: n"}
+	for i, name := range []string{"", "one", "one", "two"} {
+		c.admit(budget.Asker{Kind: v1alpha1.Kind, Name: name}, nil)
+		c.awaitAskers()
+		for before, want := range map[metav1.ConditionStatus]metav1.ConditionStatus{
+			metav1.ConditionFalse: metav1.ConditionFalse,
+			metav1.ConditionTrue:  map[bool]metav1.ConditionStatus{true: metav1.ConditionTrue, false: metav1.ConditionFalse}[i < 3],
+		} {
+			exhausted.Status = before
+			status := c.counts.Status("b", &nhcv1alpha1.RemediationBudgetStatus{Conditions: []metav1.Condition{exhausted}}, time.Now())
+			require.Equal(t, want, meta.FindStatusCondition(status.Conditions, exhausted.Type).Status, "%d", i)
+		}
 	}
 }
 

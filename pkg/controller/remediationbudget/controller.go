@@ -78,6 +78,8 @@ type Controller struct {
 
 	mu     sync.Mutex
 	counts *budget.Counts
+	// asked are the health checks that have asked, as long as others have not. It is nil once all have.
+	asked sets.Set[budget.Asker]
 
 	// changesMu guards the following. Handlers take it, so nothing else is called under it.
 	changesMu sync.Mutex
@@ -110,7 +112,7 @@ func New(ctx context.Context, config Config) (*Controller, error) {
 		return nil, err
 	}
 	c := &Controller{
-		Config: config, metrics: metrics, counts: budget.NewCounts(), changes: sets.New[string](), allChanged: true,
+		Config: config, metrics: metrics, counts: budget.NewCounts(), asked: sets.New[budget.Asker](), changes: sets.New[string](), allChanged: true,
 		healthChecks: map[string]budget.HealthChecks{},
 		queue:        reconcile.NewQueue(Name),
 	}

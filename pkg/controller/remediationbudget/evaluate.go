@@ -44,6 +44,7 @@ func (c *Controller) evaluate() (next time.Duration) {
 	}
 	c.mu.Lock()
 	c.observe()
+	c.awaitAskers()
 	c.counts.Expire(now)
 	woken := c.counts.Woken(now)
 	for _, obj := range indexer.List() {

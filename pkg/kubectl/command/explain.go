@@ -51,7 +51,7 @@ and recent events.`,
 			if err != nil {
 				return err
 			}
-			snapshot, err := cluster.Read(ctx, clients, cluster.Kinds{Nodes: true, MachineHealthChecks: true, Leader: true})
+			snapshot, err := cluster.Read(ctx, clients, cluster.Everything)
 			if err != nil {
 				return err
 			}
@@ -95,7 +95,7 @@ MachineHealthChecks have reported.`,
 			if namespace == "" || name == "" {
 				return &cluster.Error{Sentence: "Name the Machine as NAMESPACE/NAME, or give --namespace."}
 			}
-			snapshot, err := cluster.Read(ctx, clients, cluster.Kinds{MachineHealthChecks: true, Leader: true})
+			snapshot, err := cluster.Read(ctx, clients, cluster.Kinds{Budgets: true, MachineHealthChecks: true, Leader: true})
 			if err != nil {
 				return err
 			}

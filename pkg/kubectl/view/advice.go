@@ -92,7 +92,7 @@ func opening(gate *Gate, nodes []string) string {
 	case len(nodes) < gate.NotHealthy: // Some cannot be read: naming the others would mislead.
 		return ""
 	}
-	return fmt.Sprintf("%d of these have to be healthy: %s", gate.NotHealthy-gate.MaxNotHealthy, firstNames(nodes))
+	return fmt.Sprintf("it takes %d of these to be healthy: %s", gate.NotHealthy-gate.MaxNotHealthy, firstNames(nodes))
 }
 
 // firstNames names the first of many.
@@ -114,6 +114,8 @@ func WhatNext(e *Explanation, check *CheckOfNode, now time.Time) string {
 		return at(decision, now) + timeout(check)
 	case decision != nil && decision.Type == v1alpha1.DecisionRemediating && decision.NextCheckTime != nil:
 		return advice(decision.Reason, check.Name, e.Node) + "; " + at(decision, now) + timeout(check)
+	case decision != nil && decision.Reason == v1alpha1.DecidedBudgetExhausted && e.Stopped != "":
+		return "nothing, until the stop ends"
 	case decision != nil && decision.Reason == v1alpha1.DecidedGateClosed && opening(check.Gate, check.NotHealthy) != "":
 		return opening(check.Gate, check.NotHealthy)
 	case decision != nil:

@@ -49,9 +49,10 @@ func TestWhatNext(t *testing.T) {
 	until := new(metav1.NewTime(now.Add(time.Minute)))
 	stopped := &Leader{Namespace: "nhc-system", Holder: "pod", Renewed: ago(time.Hour), Until: ago(time.Hour)}
 	for name, tc := range map[string]struct {
-		leader *Leader
-		check  CheckOfNode
-		want   string
+		leader  *Leader
+		stopped string
+		check   CheckOfNode
+		want    string
 	}{
 		"no controller": {leader: stopped, check: CheckOfNode{State: "Unhealthy"}, want: "nothing, as long as no controller is at work"},
 		"healthy":       {check: CheckOfNode{State: "Healthy"}, want: "nothing, as long as the node is healthy"},
@@ -67,17 +68,18 @@ func TestWhatNext(t *testing.T) {
 		"O6 lease":   {check: CheckOfNode{Decision: decision(v1alpha1.DecidedLeaseTaken, "", until)}, want: "it begins when the holder gives the lease of the node up, or does not renew it; time alone changes the decision at 03:01:00 (in 60s)"},
 		"O6 delayed": {check: CheckOfNode{Decision: decision(v1alpha1.DecidedHealthyDelay, "", until)}, want: "at 03:01:00 (in 60s) the remediation object is deleted, or at once with kubectl nhc confirm-healthy node-1"},
 		"gate": {check: CheckOfNode{Decision: decision(v1alpha1.DecidedGateClosed, "", nil), Gate: closed, NotHealthy: []string{"a", "b", "c"}},
-			want: "2 of these have to be healthy: a, b, c"},
+			want: "it takes 2 of these to be healthy: a, b, c"},
 		"impossible gate": {check: CheckOfNode{Decision: decision(v1alpha1.DecidedGateClosed, "", nil), Gate: &Gate{NotHealthy: 1, MaxNotHealthy: -1}, NotHealthy: []string{"a"}},
 			want: "the limit asks for more healthy nodes than there are nodes: lower minHealthy"},
 		"some are not known": {check: CheckOfNode{Decision: decision(v1alpha1.DecidedGateClosed, "", nil), Gate: closed, NotHealthy: []string{"a", "b"}}},
 		"many": {check: CheckOfNode{Decision: decision(v1alpha1.DecidedGateClosed, "", nil), Gate: closed, NotHealthy: strings.Split("abcdefghijkl", "")},
-			want: "2 of these have to be healthy: a, b, c, d, e, f, g, h, i, j and 2 more"},
+			want: "it takes 2 of these to be healthy: a, b, c, d, e, f, g, h, i, j and 2 more"},
+		"stopped":  {stopped: "by a budget", check: CheckOfNode{Decision: decision(v1alpha1.DecidedBudgetExhausted, "", nil)}, want: "nothing, until the stop ends"},
 		"excluded": {check: CheckOfNode{Decision: decision(v1alpha1.DecidedExcluded, "", nil)}, want: "it goes on with kubectl nhc release node-1"},
 		"newer":    {check: CheckOfNode{Decision: decision("Abducted", "", until)}, want: "at 03:01:00 (in 60s) the decision changes"},
 	} {
 		tc.check.Name = "workers"
-		require.Equal(t, tc.want, WhatNext(&Explanation{Node: "node-1", Leader: tc.leader}, &tc.check, now), name)
+		require.Equal(t, tc.want, WhatNext(&Explanation{Node: "node-1", Leader: tc.leader, Stopped: tc.stopped}, &tc.check, now), name)
 	}
 }
 

@@ -4,50 +4,41 @@
 package view
 
 import (
+	"slices"
+	"time"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 )
 
-// Configuration is the part of the spec of a NodeHealthCheck that an operator on call needs.
-type Configuration struct {
-	Selector string `json:"selector"`
-	// Limit is minHealthy or maxUnhealthy, empty if neither is given.
-	Limit string `json:"limit,omitempty"`
-	// Rules are the unhealthyConditions, compared with no node.
-	Rules []Rule `json:"rules"`
-	Steps []Step `json:"steps,omitempty"`
-	// HealthyDelay is absent if the spec has none.
-	HealthyDelay string `json:"healthyDelay,omitempty"`
-}
-
-// NewConfiguration returns what the spec of a NodeHealthCheck says, nil if there is none of this name.
-func NewConfiguration(snapshot *Snapshot, name string) *Configuration {
-	for _, nhc := range snapshot.NodeHealthChecks {
-		if nhc.Name == name {
-			return configurationOf(nhc)
-		}
+// Configuration is what the spec of a NodeHealthCheck says, nil if there is none of this name.
+func Configuration(snapshot *Snapshot, name string) *Part {
+	i := slices.IndexFunc(snapshot.NodeHealthChecks, func(nhc *v1alpha1.NodeHealthCheck) bool { return nhc.Name == name })
+	if i < 0 {
+		return nil
 	}
-	return nil
-}
-
-func configurationOf(nhc *v1alpha1.NodeHealthCheck) *Configuration {
-	spec := &nhc.Spec
-	configuration := &Configuration{Selector: metav1.FormatLabelSelector(&spec.Selector), Rules: []Rule{}, Steps: steps(nhc)}
+	nhc := snapshot.NodeHealthChecks[i]
+	spec, limit, delay := &nhc.Spec, Unknown, Unknown
 	switch {
 	case spec.MinHealthy != nil:
-		configuration.Limit = "minHealthy " + spec.MinHealthy.String()
+		limit = "minHealthy " + spec.MinHealthy.String()
 	case spec.MaxUnhealthy != nil:
-		configuration.Limit = "maxUnhealthy " + spec.MaxUnhealthy.String()
+		limit = "maxUnhealthy " + spec.MaxUnhealthy.String()
 	}
 	if spec.HealthyDelay != nil {
-		configuration.HealthyDelay = spec.HealthyDelay.Duration.String()
+		delay = spec.HealthyDelay.Duration.String()
 	}
+	rules := Table{Title: "A node is unhealthy if", Header: []string{"CONDITION", "FOR"}}
 	for _, rule := range spec.UnhealthyConditions {
-		configuration.Rules = append(configuration.Rules, newRule(rule))
+		rules.Add(Text(string(rule.Type)+"="+string(rule.Status)), Text(rule.Duration.Duration.String()))
 	}
-	return configuration
+	steps := stepsOf(&CheckOfNode{Name: name, Steps: steps(nhc)}, time.Time{})
+	return &Part{
+		Fields: []Field{{"Selector", Text(metav1.FormatLabelSelector(&spec.Selector))}, {"Limit", Text(limit)}, {"Healthy delay", Text(delay)}},
+		Tables: []Table{rules, steps},
+	}
 }
 
 // newRule returns one of the unhealthyConditions, compared with no node.

@@ -236,7 +236,7 @@ func explainCheck(nhc *v1alpha1.NodeHealthCheck, node *corev1.Node, entry *v1alp
 	}
 	state := newCheck(nhc, snapshot, now)
 	check.Steps, check.Gate, check.NotHealthy = steps(nhc), state.Gate, state.NotHealthy()
-	for _, note := range Notes(&state, now) {
+	for _, note := range Notes(&state, false, now) {
 		check.Notes = append(check.Notes, note.Text)
 	}
 	if entry != nil {

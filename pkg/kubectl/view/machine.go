@@ -19,6 +19,8 @@ type MachineExplanation struct {
 	Namespace string      `json:"namespace"`
 	Machine   string      `json:"machine"`
 	Leader    *Leader     `json:"leader,omitempty"`
+	// Stopped says by which RemediationBudget everything is stopped, empty if nothing is.
+	Stopped string `json:"stopped,omitempty"`
 	// Known is false for a Machine that cannot be read, or is gone.
 	Known    bool   `json:"known"`
 	Phase    string `json:"phase,omitempty"`
@@ -42,7 +44,7 @@ type CheckOfMachine struct {
 // NewMachineExplanation explains a Machine, nil if it cannot be read. The result is nil if there is no such
 // Machine, and no MachineHealthCheck lists one.
 func NewMachineExplanation(namespace, name string, snapshot *Snapshot, machine *machinehealth.Machine, now time.Time) *MachineExplanation {
-	e := &MachineExplanation{Time: metav1.NewTime(now), Namespace: namespace, Machine: name, Leader: snapshot.Leader, Checks: []CheckOfMachine{}, Missing: snapshot.Missing}
+	e := &MachineExplanation{Time: metav1.NewTime(now), Namespace: namespace, Machine: name, Leader: snapshot.Leader, Stopped: Stop(snapshot.Budgets), Checks: []CheckOfMachine{}, Missing: snapshot.Missing}
 	if machine != nil {
 		e.Known, e.Phase, e.Node, e.Deleting, e.Owned = true, machine.Phase, machine.Node, machine.Deleting(), machine.Owner() != nil
 	}
@@ -84,6 +86,9 @@ func (e *MachineExplanation) Print(printer *Printer) {
 	lines := [][]Cell{{{Text: "Machine " + e.Namespace + "/" + e.Machine, Style: Heading}}}
 	say := func(style Style, text string) {
 		lines = append(lines, []Cell{{Text: text, Style: style}})
+	}
+	if e.Stopped != "" {
+		say(Bad, e.Stopped)
 	}
 	switch {
 	case !e.Known:

@@ -93,7 +93,7 @@ func checkNotes(overview *Overview, now time.Time) (lines [][]Cell) {
 	}
 	for i := range overview.NodeHealthChecks {
 		check := &overview.NodeHealthChecks[i]
-		for _, note := range Notes(check, now) {
+		for _, note := range Notes(check, true, now) {
 			lines = append(lines, []Cell{{Text: check.Name + ": ", Style: Heading}, note})
 		}
 	}
@@ -103,8 +103,9 @@ func checkNotes(overview *Overview, now time.Time) (lines [][]Cell) {
 // NoChecks says that there are no health checks.
 const NoChecks = "There is no health check: nothing looks after the nodes of this cluster. Create a NodeHealthCheck, and try it with kubectl nhc simulate -f FILE."
 
-// Notes are what holds for a whole NodeHealthCheck, besides a stop of everything, which stands above all.
-func Notes(check *Check, now time.Time) (notes []Cell) {
+// Notes are what holds for a whole NodeHealthCheck, and what is next if that is wanted. A stop of everything stands
+// above all.
+func Notes(check *Check, next bool, now time.Time) (notes []Cell) {
 	add := func(style Style, text string) {
 		notes = append(notes, Cell{Text: text, Style: style})
 	}
@@ -115,7 +116,11 @@ func Notes(check *Check, now time.Time) (notes []Cell) {
 		add(Warning, "dry run: nothing is begun")
 	}
 	if held := check.Held; held != nil {
-		add(Bad, "nothing new begins: "+withReason(Because(held.Reason, held.Message), heldNext(check)))
+		text := "nothing new begins: " + Because(held.Reason, held.Message)
+		if next {
+			text = withReason(text, heldNext(check))
+		}
+		add(Bad, text)
 	}
 	if check.Storm != nil {
 		add(Warning, StormOf(check, now))

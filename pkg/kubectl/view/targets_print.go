@@ -7,7 +7,9 @@ import (
 	"cmp"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -21,20 +23,37 @@ import (
 // UnhealthyNodes is a table of the nodes that are unhealthy or under remediation, and what they wait for. Those that
 // wait for the same share a row unless the table is wide.
 func UnhealthyNodes(overview *Overview, wide bool) Table {
-	now := overview.Time.Time
-	table := Table{Title: "Unhealthy nodes", Header: []string{"CHECK", "NODE", "FOR", "STATE", "BECAUSE"}}
-	if wide {
-		table.Header = []string{"CHECK", "NODE", "FOR", "TRIGGER", "REMEDIATION", "STATE", "BECAUSE"}
-	}
+	table := targetTable("node", "REMEDIATION", wide)
 	for i := range overview.NodeHealthChecks {
 		check := &overview.NodeHealthChecks[i]
-		for _, alike := range together(check.Nodes, wide, now) {
-			cells := []Cell{Text(check.Name), alike.name("node"), Text(Ago(alike.detected, now))}
-			if wide {
-				cells = append(cells, Text(cmp.Or(alike.first.Trigger, Unknown)), Text(Remediations(alike.first.Remediations)))
-			}
-			table.Add(append(cells, State(alike.first.Decision), alike.because())...)
+		for _, alike := range together(check.Nodes, wide, overview.Time.Time) {
+			table.Add(alike.cells(check.Name, "node", Remediations(alike.first.Remediations), wide, overview.Time.Time)...)
 		}
+	}
+	return table
+}
+
+// UnhealthyMachines is such a table of the Machines that are not healthy.
+func UnhealthyMachines(overview *Overview, wide bool) Table {
+	table := targetTable("machine", "NODE", wide)
+	for _, check := range overview.MachineHealthChecks {
+		var targets []Target
+		for i := range check.Status.UnhealthyMachines {
+			targets = append(targets, newMachineTarget(&check.Status.UnhealthyMachines[i]))
+		}
+		for _, alike := range together(targets, wide, overview.Time.Time) {
+			cells := alike.cells(check.Namespace+"/"+check.Name, "Machine", cmp.Or(alike.first.Node, Unknown), wide, overview.Time.Time)
+			cells[len(cells)-1].Names = nil // They lead to no page.
+			table.Add(cells...)
+		}
+	}
+	return table
+}
+
+func targetTable(noun, last string, wide bool) Table {
+	table := Table{Title: "Unhealthy " + noun + "s", Header: []string{"CHECK", strings.ToUpper(noun), "FOR", "STATE", "BECAUSE"}}
+	if wide {
+		table.Header = slices.Insert(table.Header, 3, "TRIGGER", last)
 	}
 	return table
 }
@@ -72,46 +91,18 @@ func together(targets []Target, apart bool, now time.Time) (rows []*alike) {
 	return rows
 }
 
-func (a *alike) name(noun string) Cell {
+// cells are those of a row. Where there are several targets, the last cell says which.
+func (a *alike) cells(check, noun, last string, wide bool, now time.Time) []Cell {
+	name, because := Text(a.names[0]), Text(a.why)
 	if len(a.names) > 1 {
-		return Text(Counted(len(a.names), noun))
+		name = Text(Counted(len(a.names), noun))
+		because = Cell{Text: firstNames(a.names) + ": " + a.why, Names: a.names[:min(len(a.names), shownNames)]}
 	}
-	return Text(a.names[0])
-}
-
-// because says for what the targets wait, and which they are where there are several.
-func (a *alike) because() Cell {
-	if len(a.names) > 1 {
-		return Cell{Text: firstNames(a.names) + ": " + a.why, Names: a.names[:min(len(a.names), shownNames)]}
-	}
-	return Text(a.why)
-}
-
-// UnhealthyMachines is a table of the Machines that are not healthy.
-func UnhealthyMachines(overview *Overview, wide bool) Table {
-	now := overview.Time.Time
-	table := Table{Title: "Unhealthy machines", Header: []string{"CHECK", "MACHINE", "FOR", "STATE", "BECAUSE"}}
+	cells := []Cell{Text(check), name, Text(Ago(a.detected, now)), State(a.first.Decision), because}
 	if wide {
-		table.Header = []string{"CHECK", "MACHINE", "NODE", "FOR", "TRIGGER", "STATE", "BECAUSE"}
+		cells = slices.Insert(cells, 3, Text(cmp.Or(a.first.Trigger, Unknown)), Text(last))
 	}
-	for _, check := range overview.MachineHealthChecks {
-		var targets []Target
-		for i := range check.Status.UnhealthyMachines {
-			targets = append(targets, newMachineTarget(&check.Status.UnhealthyMachines[i]))
-		}
-		for _, alike := range together(targets, wide, now) {
-			cells := []Cell{Text(check.Namespace + "/" + check.Name), alike.name("Machine")}
-			if wide {
-				cells = append(cells, Text(cmp.Or(alike.first.Node, Unknown)))
-			}
-			cells = append(cells, Text(Ago(alike.detected, now)))
-			if wide {
-				cells = append(cells, Text(cmp.Or(alike.first.Trigger, Unknown)))
-			}
-			table.Add(append(cells, State(alike.first.Decision), Text(alike.because().Text))...)
-		}
-	}
-	return table
+	return cells
 }
 
 // State is the type of a decision.

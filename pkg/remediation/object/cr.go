@@ -209,6 +209,17 @@ func (c *CR) OwnedBy(owner Owner) bool {
 	return false
 }
 
+// LeftBy reports whether a former health check of the name of an owner has left the CR: it refers to that one, and has
+// a further owner. Otherwise garbage collection deletes it. An owner without uid stands for a health check that is gone.
+func (c *CR) LeftBy(owner Owner) bool {
+	if !c.OwnedBy(owner) || len(c.OwnerReferences) < 2 {
+		return false
+	}
+	return !slices.ContainsFunc(c.OwnerReferences, func(reference metav1.OwnerReference) bool {
+		return owner.owns(&reference) && reference.UID == owner.UID
+	})
+}
+
 // Owners returns the names of the NodeHealthChecks that own the CR. It does not compare
 // the uid: a NodeHealthCheck that was deleted and created again goes on with its CRs.
 func (c *CR) Owners() []string {

@@ -1,0 +1,105 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulation
+
+import (
+	"regexp"
+	"strings"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/test/memapi"
+)
+
+// exception is something that a process knows and another one need not, and that shows in what is stored.
+type exception struct {
+	name, rule string
+	// takeOut removes it from an object of a resource.
+	takeOut func(x *twin, resource string, object map[string]any)
+}
+
+// exceptions are all that may differ between a leader and its twin.
+var exceptions = []exception{
+	{name: "a node that waits asks budgets again only when one that refuses it changes, so their lists are from different times", rule: "B5.1", takeOut: func(_ *twin, resource string, object map[string]any) {
+		for _, condition := range entriesOf(object, "conditions") {
+			if resource == budgets.Resource && condition["reason"] == string(v1alpha1.DecidedBudgetExhausted) {
+				delete(condition, "message")
+			}
+		}
+		eachDecision(object, func(decision map[string]any) {
+			if message, said := decision["message"].(string); said {
+				decision["message"] = place.ReplaceAllString(message, "")
+			}
+		})
+	}},
+	{name: "a held lease is renewed at any sync after a minute", rule: "14.5", takeOut: func(_ *twin, resource string, object map[string]any) {
+		if resource == leases.Resource {
+			delete(fieldsOf(object, "spec"), "renewTime")
+		}
+	}},
+	{name: "budgets know the labels and Machines of nodes that are gone", rule: "B3.2", takeOut: func(x *twin, resource string, object map[string]any) {
+		if resource != budgets.Resource || !x.gone {
+			return
+		}
+		for _, number := range []string{"observedNodes", "notHealthyNodes", "remediatingNodes", "remediationsAllowed", "groups"} {
+			delete(fieldsOf(object, "status"), number)
+		}
+	}},
+	{name: "the end of an episode of a deleted Node is written with the next change", rule: "23b.3", takeOut: func(x *twin, _ string, object map[string]any) {
+		for _, episode := range entriesOf(object, "remediationHistory") {
+			outcome := episode["outcome"]
+			if node, _ := episode["node"].(string); x.server.Get(nodes, memapi.Key{Name: node}) == nil && (outcome == nil || outcome == string(v1alpha1.OutcomeNodeDeleted)) {
+				delete(episode, "finished")
+				delete(episode, "outcome")
+				delete(episode, "released")
+			}
+		}
+	}},
+	{name: "S22", takeOut: func(_ *twin, _ string, object map[string]any) {
+		for _, machine := range entriesOf(object, "unhealthyMachines") {
+			delete(machine, "detected")
+		}
+	}},
+	{name: "S17", takeOut: func(_ *twin, _ string, object map[string]any) {
+		eachDecision(object, func(decision map[string]any) { delete(decision, "since") })
+		delete(fieldsOf(object, "status"), "lastUpdateTime")
+		for _, condition := range entriesOf(object, "conditions") {
+			delete(condition, "lastTransitionTime")
+		}
+	}},
+}
+
+// place is that of a node among those that wait for a budget.
+var place = regexp.MustCompile(` \(\d+(st|nd|rd|th) of \d+ that wait\)`)
+
+// fieldsOf returns a part of an object, nil if it has none.
+func fieldsOf(object map[string]any, part string) map[string]any {
+	fields, _ := object[part].(map[string]any)
+	return fields
+}
+
+// entriesOf returns the entries of a list in status.
+func entriesOf(object map[string]any, list string) []map[string]any {
+	items, _ := fieldsOf(object, "status")[list].([]any)
+	entries := make([]map[string]any, 0, len(items))
+	for _, item := range items {
+		entries = append(entries, item.(map[string]any))
+	}
+	return entries
+}
+
+// eachDecision calls a function with each decision in status.
+func eachDecision(object map[string]any, do func(decision map[string]any)) {
+	for _, list := range []string{"unhealthyNodes", "unhealthyMachines"} {
+		for _, entry := range entriesOf(object, list) {
+			if decision := fieldsOf(entry, "decision"); decision != nil {
+				do(decision)
+			}
+		}
+	}
+}
+
+// excepts reports whether a gauge shows what an exception takes out of the status of budgets.
+func (x *twin) excepts(gauge string) bool {
+	return strings.HasPrefix(gauge, "nhc_budget_waiting_nodes") || (x.gone && strings.HasPrefix(gauge, "nhc_budget_"))
+}

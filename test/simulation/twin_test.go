@@ -1,0 +1,149 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulation
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing/synctest"
+	"time"
+
+	"github.com/nhc-controller/nhc-controller/test/memapi"
+	"github.com/nhc-controller/nhc-controller/test/rules"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+const (
+	// standby is how long a twin exists before it leads, and lifetime how long it leads at least.
+	standby, lifetime = 5 * time.Second, time.Minute
+	// still is for how long both processes have to write nothing before they are compared, unless that takes longer than
+	// patience.
+	still, patience = 3 * time.Second, time.Minute
+)
+
+// twin is a second process of the controller, on a copy of all that is stored. Where it differs from the leader, what
+// the controller does depends on something that only one of the two knows. The twin knows no rule.
+type twin struct {
+	server  *memapi.Server
+	replica *replica
+	events  atomic.Int64
+	// begun is when the copy was made, and changes how many changes the leader's server had then.
+	begun   time.Time
+	changes int
+	// lastUID is the last uid that was given until then.
+	lastUID string
+	// gone means that something is under remediation whose Node is gone.
+	gone bool
+}
+
+// compareTwin has the leader and a twin live for a minute in which nobody else acts, and compares what they do.
+func (c *cluster) compareTwin(when string) {
+	leader := c.leader()
+	if leader == nil || c.bindsMachines() {
+		return
+	}
+	x := c.copyTwin()
+	defer x.replica.die(c.ctx)
+	time.Sleep(standby)
+	x.replica.lead(c.ctx, c.t, c.workers)
+	c.liveWith(x)
+	c.seen["twins"]++
+	if found := x.differences(c, leader); len(found) > 0 {
+		panic(broken{rules.Violation{Rule: "P8", Text: when + ": a process that begins to lead does not do what the leader does:\n" + strings.Join(found, "\n")}})
+	}
+}
+
+// bindsMachines reports whether a budget is about Machines. Until S19 is repaired, it goes on binding a Node without one.
+func (c *cluster) bindsMachines() bool {
+	return slices.ContainsFunc(c.server.List(budgets), func(object *unstructured.Unstructured) bool {
+		_, found, _ := unstructured.NestedMap(object.Object, "spec", "machineSelector")
+		return found
+	})
+}
+
+// copyTwin copies what is stored, and starts a process on it.
+func (c *cluster) copyTwin() *twin {
+	x := &twin{server: c.server.Clone(), changes: len(c.server.Changes(0)), begun: time.Now(), lastUID: string(c.server.LastUID())}
+	var mu sync.Mutex
+	random := rand.New(rand.NewPCG(c.seed, uint64(x.changes)))
+	r := &replica{name: "twin"}
+	r.client = x.server.NewClient(r.name, func(memapi.Request) memapi.Fault {
+		mu.Lock()
+		defer mu.Unlock()
+		// No two requests arrive at the same instant.
+		return memapi.Fault{Before: time.Duration(1+random.IntN(8_000_000)) * time.Nanosecond, After: time.Duration(1+random.IntN(2_000_000)) * time.Nanosecond}
+	})
+	r.prepare(c.ctx, c.t, c.machines != nil, func(controller string) *recorder {
+		return &recorder{server: x.server, controller: controller, client: r.client, count: &x.events}
+	})
+	x.replica = r
+	for _, cr := range c.crs() {
+		x.gone = x.gone || c.node(cr.Node) == nil
+	}
+	return x
+}
+
+// liveWith lets a minute pass, and some more while either process writes.
+func (c *cluster) liveWith(x *twin) {
+	time.Sleep(lifetime)
+	synctest.Wait()
+	for end := time.Now().Add(patience); time.Now().Before(end); {
+		if last := lastChange(append(c.server.Changes(x.changes), x.server.Changes(0)...)); time.Since(last) > still {
+			break
+		}
+		time.Sleep(time.Second)
+		synctest.Wait()
+	}
+	c.check()
+}
+
+// lastChange returns the time of the last of some changes.
+func lastChange(changes []*memapi.Change) time.Time {
+	var last time.Time
+	for _, change := range changes {
+		if change.Time.After(last) {
+			last = change.Time
+		}
+	}
+	return last
+}
+
+// differences describes what the leader and its twin did differently.
+func (x *twin) differences(c *cluster, leader *replica) []string {
+	var found []string
+	ours, theirs := x.courses(c.server.Changes(x.changes)), x.courses(x.server.Changes(0))
+	for _, key := range union(ours, theirs) {
+		if diff := compareCourses(ours[key], theirs[key]); diff != "" {
+			found = append(found, key+":\n"+diff)
+		}
+	}
+	said, saidByTwin := x.told(c.server.Changes(x.changes)), x.told(x.server.Changes(0))
+	for _, event := range union(said, saidByTwin) {
+		if a, b := said[event], saidByTwin[event]; a != b {
+			found = append(found, fmt.Sprintf("event %d times, and by the twin %d times: %s", a, b, event))
+		}
+	}
+	gauges, gaugesOfTwin := gaugesOf(c.t, leader), gaugesOf(c.t, x.replica)
+	for _, name := range union(gauges, gaugesOfTwin) {
+		if a, b := gauges[name], gaugesOfTwin[name]; a != b && !x.excepts(name) {
+			found = append(found, fmt.Sprintf("gauge %v, and of the twin %v: %s", a, b, name))
+		}
+	}
+	return found
+}
+
+// union returns the keys of both maps in order.
+func union[V any](a, b map[string]V) []string {
+	all := map[string]bool{}
+	for _, m := range []map[string]V{a, b} {
+		for key := range m {
+			all[key] = true
+		}
+	}
+	return sorted(all)
+}
