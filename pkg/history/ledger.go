@@ -121,6 +121,18 @@ func (l *Ledger) Episode(node string) *v1alpha1.Episode {
 	return &l.open[node].Episode
 }
 
+// Vanished returns the steps of the open episode of a node whose CRs other clients have deleted.
+func (l *Ledger) Vanished(node string) (steps []v1alpha1.EpisodeStep) {
+	if episode := l.Episode(node); episode != nil {
+		for _, step := range episode.Steps {
+			if step.Result == v1alpha1.StepVanished {
+				steps = append(steps, step)
+			}
+		}
+	}
+	return steps
+}
+
 // Len returns the number of open episodes.
 func (l *Ledger) Len() int {
 	if l == nil {

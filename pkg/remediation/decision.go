@@ -97,6 +97,9 @@ func (p *NodePlan) works(outcome *Outcome) bool {
 // explain returns the message of a reason for a node, with the facts behind it.
 func (p *Policy) explain(plan *NodePlan, reason v1alpha1.DecisionReason) string {
 	node := plan.Node
+	if plan.note != "" && reason == plan.Reason {
+		return plan.note
+	}
 	if withheld := plan.Withheld; withheld != nil && withheld.Reason == reason && withheld.Message != "" {
 		return withheld.Message
 	}
@@ -207,7 +210,7 @@ func (p *Policy) atWork(cr *object.CR) string { return p.name(cr) + " is running
 func (p *Policy) createdStepEnd(plan *NodePlan, cr *object.CR) time.Time {
 	for _, step := range p.Steps {
 		if step.Escalating() && step.Owns(cr) {
-			return cr.CreationTimestamp.Add(step.Timeout)
+			return plan.Node.begun(cr, step).Add(step.Timeout)
 		}
 	}
 	for _, action := range plan.Actions {

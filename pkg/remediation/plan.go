@@ -50,6 +50,8 @@ type Node struct {
 	DeletionRequested map[types.UID]bool
 	// Recorded are the CRs that status shows.
 	Recorded []v1alpha1.Remediation
+	// Vanished are the steps of the episode whose CRs other clients have deleted.
+	Vanished []v1alpha1.EpisodeStep
 	// HealthySince is since when the node is healthy by status, zero if status does not say.
 	HealthySince time.Time
 	// Unreadable are the CRs that status names and that cannot be read: they count
@@ -97,8 +99,9 @@ type NodePlan struct {
 	Delayed bool
 	// Reason is the main reason of the plan. It is empty for a node without a decision.
 	Reason v1alpha1.DecisionReason
-	// Until is when time alone changes that, zero if it does not.
+	// Until is when time alone changes that, zero if it does not. note explains the reason, if it is not empty.
 	Until time.Time
+	note  string
 	// Running is the CR of the current step, nil if it has none.
 	Running *object.CR
 	// Recheck is the next instant at which time alone changes the plan, zero if

@@ -18,7 +18,7 @@ import (
 //
 //	          created + timeout, or Succeeded=False        none left
 //	step 1 ─────────────────────────────────────► step 2 ─────────────► exhausted
-//	   ▲ its CR vanished: a new one                 (its CR stays)       (the CRs stay)
+//	   ▲ its CR vanished: a new one, later each time (its CR stays)       (the CRs stay)
 func (p *planner) remediate() {
 	for _, cr := range p.progress.deleting {
 		if cr.MayTimeOut() && !p.Node.Constraints.Conflict {
@@ -27,6 +27,7 @@ func (p *planner) remediate() {
 			p.do(MarkTimedOut{CR: cr, At: p.now})
 		}
 	}
+	p.passVanished()
 	switch {
 	case len(p.Steps) == 0:
 		p.refuse(p.Node.Constraints.Refusal(true)) // A stored spec without any template.
@@ -73,7 +74,7 @@ func (p *planner) failed(cr *object.CR, step Step) bool {
 	if cr == nil || cr.Succeeded != corev1.ConditionFalse {
 		return false
 	}
-	due := cr.CreationTimestamp.Add(step.Timeout).Truncate(time.Second)
+	due := p.Node.begun(cr, step).Add(step.Timeout).Truncate(time.Second)
 	if !step.Escalating() {
 		due = p.stepEnd(cr, step)
 	}
@@ -157,7 +158,7 @@ func (p *planner) stepEnd(cr *object.CR, step Step) time.Time {
 	case cr.Succeeded == corev1.ConditionFalse:
 		return p.now
 	default:
-		return cr.CreationTimestamp.Add(step.Timeout)
+		return p.Node.begun(cr, step).Add(step.Timeout)
 	}
 }
 
@@ -212,6 +213,9 @@ func (p *planner) begin(step int, end ...Action) {
 	}
 	if p.Templates[step] == nil {
 		p.refuse(v1alpha1.DecidedDisabled)
+		return
+	}
+	if p.pausesAfter(p.Steps[step]) {
 		return
 	}
 	p.Candidate, p.Continues = first, !first

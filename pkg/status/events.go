@@ -173,6 +173,8 @@ func skippedForNode(plan *remediation.NodePlan) (Event, bool) {
 		note = fmt.Sprintf("Skipping remediation of %s for preventing control plane / etcd quorum loss, going to retry in a minute", node.Name)
 	case v1alpha1.DecidedLeaseTaken:
 		note = fmt.Sprintf("Skipped remediation of node: %s, because node lease is already taken", node.Name)
+	case v1alpha1.DecidedVanished:
+		note = fmt.Sprintf("Remediation objects for node %s were deleted before it was healthy: the next one waits", node.Name)
 	case v1alpha1.DecidedDryRun:
 		cr := plan.WouldCreate
 		eventType, action = corev1.EventTypeNormal, action+"-"+cr.GetKind()

@@ -172,7 +172,7 @@ func (r *Report) nodeTransitions() []Event {
 		if r.in.Listed[i] != nil && after.Entry(node.Name) == nil && node.Constraints.Unselected && node.Verdict.State != health.Healthy {
 			all = append(all, notSelectedAnyMore(node))
 		}
-		if plan.ExhaustedBy(result.Outcome) && endedNow(result, ended) && !before.exhausted.Has(node.Name) {
+		if plan.ExhaustedBy(result.Outcome) && (len(node.Own) == 0 || endedNow(result, ended)) && !before.exhausted.Has(node.Name) {
 			all = append(all, noTemplateLeft(r.in.Check.Name, node))
 		}
 		if cr := plan.Failed; cr != nil && !before.failed.Has(cr.UID) {

@@ -171,7 +171,7 @@ var bugs = []bug{
 	// Steps.
 	{
 		name: "a step ends after half of its time", rule: "13.3", file: inPlan + "remediate.go",
-		old: "		return cr.CreationTimestamp.Add(step.Timeout)\n", new: "		return cr.CreationTimestamp.Add(step.Timeout / 2)\n",
+		old: "		return p.Node.begun(cr, step).Add(step.Timeout)\n", new: "		return p.Node.begun(cr, step).Add(step.Timeout / 2)\n",
 	},
 	{
 		name: "a failed step waits for its timeout", rule: "13.3", file: inPlan + "remediate.go",

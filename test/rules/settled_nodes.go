@@ -32,6 +32,8 @@ func (s *settledCheck) refusal(name string, first bool) v1alpha1.DecisionReason 
 		return v1alpha1.DecidedExcluded
 	case first && s.claimed(name, s.rv, s.now):
 		return v1alpha1.DecidedMachineHealthCheck
+	case s.vanished(name) != "":
+		return s.vanished(name)
 	case first && node.ControlPlane() && s.slotTaken(name):
 		return v1alpha1.DecidedControlPlaneBusy
 	case first && node.ControlPlane() && !s.quorumWithout(name):
@@ -91,6 +93,7 @@ func (s *settledCheck) checkUnhealthy(name string) {
 	for i, cr := range crs {
 		later := slices.ContainsFunc(crs[i+1:], func(cr *CR) bool { return cr != nil })
 		switch {
+		case cr == nil && !later && s.passed(s.nhc.Name, name, steps[i], s.rv, s.now):
 		case cr == nil && !later:
 			// All earlier steps are over, so this one is due. A step is not due if it was added to
 			// the spec before a step that has a CR.

@@ -65,7 +65,7 @@ func (j *Judge) timeoutJustified(w window, uid types.UID) finding {
 				}
 				steps := stepsOf(nhc)
 				i := stepOf(steps, cr)
-				if i >= 0 && (!w.at.Before(cr.Created.Add(steps[i].end())) || (steps[i].timeout == 0 && j.leaseWasOverdue(w))) {
+				if i >= 0 && (!w.at.Before(cr.Created.Add(steps[i].end())) || j.passed(w.nhc, w.node, steps[i], w.rv, w.at) || (steps[i].timeout == 0 && j.leaseWasOverdue(w))) {
 					return finding{rule: "13.5"}
 				}
 			}

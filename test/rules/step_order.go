@@ -4,6 +4,7 @@
 package rules
 
 import (
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -29,6 +30,9 @@ func (j *Judge) stepOrderOf(w window, nhc *NHC, created *CR) *stepOrder {
 	t.step = stepOf(t.steps, created)
 	t.standing, t.stood, t.over = make([]bool, len(t.steps)), make([]bool, len(t.steps)), make([]bool, len(t.steps))
 	recorded := j.recordedTimeouts(w)
+	for i := range t.steps {
+		t.over[i] = j.passed(w.nhc, w.node, t.steps[i], w.rv, w.at)
+	}
 	for key := range j.crsOf[w.node] {
 		versions := j.crs[key].during(w.known, w.rv)
 		own := func(cr *CR) bool {
@@ -98,7 +102,7 @@ func (t *stepOrder) findings(created *CR) []finding {
 	findings := []finding{
 		check("P9", !anyStanding && t.going != nil, "a new beginning while %s is going", t.going),
 		check("P9", t.stranger != nil, "a new beginning while %s, which is of no step, is at work", t.stranger),
-		check("13.1", !anyStanding && t.step > 0, "the first CR is of step %d", t.step),
+		check("13.1", !anyStanding && slices.Contains(t.over[:t.step], false), "the first CR is of step %d", t.step),
 	}
 	for i := range t.steps {
 		switch {

@@ -139,7 +139,7 @@ func (j *Judge) stepMayEnd(w window, event Change, marked *CR) finding {
 			continue
 		}
 		failed := some(versions, func(cr *CR) bool { return cr != nil && cr.Succeeded == "False" })
-		timeUp := !w.at.Before(marked.Created.Add(steps[i].timeout))
+		timeUp := !w.at.Before(marked.Created.Add(steps[i].timeout)) || j.passed(w.nhc, w.node, steps[i], w.rv, w.at)
 		if steps[i].timeout > 0 && (failed || timeUp) {
 			return finding{rule: "13.3"}
 		}

@@ -44,6 +44,7 @@ func TestScenarios(t *testing.T) {
 		"10.3 10.4 a pause ends":                            pauseEnds,
 		"11.5 two select one node":                          twoSelectOneNode,
 		"11.6 a remediation object vanishes":                objectVanishes,
+		"11.6 13.3 each remediation object vanishes":        allVanish,
 		"19.1 23b.1 a creation that no watch shows":         creationUnseen,
 		"12.1 each label of the control plane":              controlPlaneLabels,
 		"14.3 the lease of another holder":                  leaseOfAnother,
@@ -351,6 +352,36 @@ func objectVanishes(t *testing.T, c *cluster) {
 	require.Equal(t, c.crs()[0].UID, entry.Remediations[0].Resource.UID)
 	require.NotEqual(t, old.UID, entry.Remediations[0].Resource.UID)
 	require.WithinDuration(t, time.Now(), entry.Remediations[0].Started.Time, inTime)
+}
+
+// allVanish: a remediator deletes its CR after 10 s, and the node stays unhealthy.
+func allVanish(t *testing.T, c *cluster) {
+	first := c.nhc("blue").Spec.RemediationTemplate
+	second := c.references()[len(c.references())-1]
+	c.changeSpec("blue", func(spec *v1alpha1.NodeHealthCheckSpec) {
+		spec.RemediationTemplate = nil
+		spec.EscalatingRemediations = []v1alpha1.EscalatingRemediation{
+			{RemediationTemplate: *first, Order: 1, Timeout: metav1.Duration{Duration: 20 * time.Minute}},
+			{RemediationTemplate: second, Order: 2, Timeout: metav1.Duration{Duration: 20 * time.Minute}},
+		}
+	})
+	c.sleep(inTime)
+	c.unready("worker-0")
+	begun, created := time.Now().Add(time.Second), []string(nil)
+	for time.Since(begun) < 21*time.Minute {
+		c.sleep(10 * time.Second)
+		for _, cr := range c.crs() {
+			created = append(created, cr.Kind+" "+cr.Created.Sub(begun).Truncate(10*time.Second).String())
+			c.server.Delete("remediator", c.of(cr).crs(), keyOf(cr))
+		}
+	}
+	fence, other := c.kinds[0].kind, strings.TrimSuffix(second.Kind, "Template")
+	require.Equal(t, []string{fence + " 0s", fence + " 0s", fence + " 5m10s", fence + " 15m20s", other + " 20m0s", other + " 20m0s"}, created)
+	decision := c.entry("blue", "worker-0").Decision
+	require.Equal(t, v1alpha1.DecidedVanished, decision.Reason)
+	require.Equal(t, v1alpha1.DecisionWaiting, decision.Type)
+	require.NotNil(t, decision.NextCheckTime)
+	require.Len(t, c.notes("Node", "RemediationSkipped"), 4, "once each time")
 }
 
 // creationUnseen: the watch shows a CR later than a sync waits for it. It is one step, with one event.

@@ -263,6 +263,7 @@ func (s *snapshot) observeStatus(now time.Time) error {
 		node := &s.nodes[i]
 		node.DeletionRequested = s.state.deletionRequested
 		node.ReleasingLease = s.state.releasing.Has(node.Name)
+		node.Vanished = s.state.ledger.Vanished(node.Name)
 		seen := s.state.healthy[node.Name]
 		if node.HealthySince.IsZero() || node.HealthySince.Equal(seen.stored) { // Status may not have been written since.
 			node.HealthySince = seen.since

@@ -33,6 +33,7 @@ var advices = map[v1alpha1.DecisionReason]string{
 	v1alpha1.DecidedLeaseTaken:          "it begins when the holder gives the lease of the node up, or does not renew it",
 	v1alpha1.DecidedAwaitingDeletion:    "it goes on when the remediation object is gone: if it stays, its remediator has not removed the finalizer",
 	v1alpha1.DecidedSoonUnhealthy:       "nothing, until the condition has lasted for its duration, or is gone",
+	v1alpha1.DecidedVanished:            "find out who deletes the remediation objects: kubectl nhc history has the times",
 	v1alpha1.DecidedRecovering:          "nothing, as long as the node stays healthy",
 	v1alpha1.DecidedUnreadable:          "it goes on when the objects can be read: " + controllerLogs,
 	v1alpha1.DecidedCreateFailed:        "it is tried again at least every minute: look at quotas, webhooks and permissions",

@@ -98,8 +98,11 @@ const (
 	// DecidedSoonUnhealthy: the Node is neither unhealthy nor healthy at the
 	// moment, so nothing begins and nothing ends.
 	DecidedSoonUnhealthy DecisionReason = "SoonUnhealthy"
+	// DecidedVanished: remediation objects of the step were deleted while the Node was not
+	// healthy, so the next one waits.
+	DecidedVanished DecisionReason = "RemediationVanished"
 	// DecidedNextBatch: so many remediations begin at the same time that this one waits
-	// for the next batch, or its last request has not been answered yet.
+	// for the next batch.
 	DecidedNextBatch DecisionReason = "NextBatch"
 	// DecidedRecovering: a live read showed the Node no longer unhealthy.
 	DecidedRecovering DecisionReason = "Recovering"
@@ -166,8 +169,8 @@ var decisionTypes = map[DecisionReason]DecisionType{
 	DecidedStepRunning: DecisionRemediating, DecidedStepSucceeded: DecisionRemediating, DecidedAwaitingReplacement: DecisionRemediating,
 
 	DecidedControlPlaneBusy: DecisionWaiting, DecidedEtcdQuorum: DecisionWaiting, DecidedForeignRemediation: DecisionWaiting,
-	DecidedMachineUnreadable: DecisionWaiting,
-	DecidedLeaseTaken:        DecisionWaiting, DecidedAwaitingDeletion: DecisionWaiting, DecidedSoonUnhealthy: DecisionWaiting,
+	DecidedMachineUnreadable: DecisionWaiting, DecidedVanished: DecisionWaiting,
+	DecidedLeaseTaken: DecisionWaiting, DecidedAwaitingDeletion: DecisionWaiting, DecidedSoonUnhealthy: DecisionWaiting,
 	DecidedNextBatch: DecisionWaiting, DecidedRecovering: DecisionWaiting, DecidedUnreadable: DecisionWaiting,
 	DecidedCreateFailed: DecisionWaiting, DecidedDeleteFailed: DecisionWaiting, DecidedUpdateFailed: DecisionWaiting,
 
