@@ -64,7 +64,7 @@ func testPluginLint(u *user) {
 		"--as-group=system:masters", "lint", u.scenario.name, "--service-account=default/default")
 	var offline bytes.Buffer
 	errors, code := u.plugin(u.t.Context(), &offline, "lint", "-f", another, "--strict", "--offline")
-	require.Equal(u.t, command.ExitError, code, "%s%s", offline.String(), errors)
+	require.Equal(u.t, command.ExitFound, code, "%s%s", offline.String(), errors)
 	require.Contains(u.t, offline.String(), "With 3, all but 3 may be remediated at once, however many nodes there are.")
 	percent := filepath.Join(u.t.TempDir(), "percent.yaml")
 	require.NoError(u.t, os.WriteFile(percent, bytes.Replace(content, []byte("minHealthy: 3\n"), []byte("minHealthy: 51%\n"), 1), 0o600))

@@ -24,8 +24,6 @@ type Error struct {
 	Sentence string
 	// Cause is the underlying error, nil if there is none.
 	Cause error
-	// Denied is the beginning of the sentence, without advice, if the user lacks a permission.
-	Denied string
 }
 
 // Error returns the sentence.
@@ -75,8 +73,7 @@ func Explain(err error, verb, resource string) error {
 		if known := roles[resource]; known != nil {
 			advice = known[!reading(verb)]
 		}
-		denied := fmt.Sprintf("You may not %s %s", verb, resource)
-		return &Error{Sentence: denied + ": " + advice + ".", Cause: err, Denied: denied}
+		sentence = fmt.Sprintf("You may not %s %s: %s.", verb, resource, advice)
 	case apierrors.IsForbidden(err), apierrors.IsInvalid(err), apierrors.IsConflict(err):
 		sentence = fmt.Sprintf("The API server refuses to %s %s: %s.", verb, resource, message(err))
 	case NotServed(err) && ours[resource]:
@@ -92,7 +89,8 @@ var denied = regexp.MustCompile(`User ".*" cannot [a-z]+ resource "`)
 
 // Denied reports whether the user lacks a permission, in contrast to what admission refuses.
 func Denied(err error) bool {
-	return apierrors.IsForbidden(err) && denied.MatchString(err.Error())
+	var status apierrors.APIStatus
+	return apierrors.IsForbidden(err) && errors.As(err, &status) && denied.MatchString(status.Status().Message)
 }
 
 // NotServed reports whether the API server does not have a resource at all.

@@ -27,15 +27,23 @@ func NodeHealthCheckNames(ctx context.Context, clients *Clients) ([]string, erro
 	return names(ctx, clients.nodeHealthChecks())
 }
 
-// HealthCheckNames returns the names of all NodeHealthChecks, MachineHealthChecks, as
-// namespace/name, and RemediationBudgets. Kinds that cannot be read have none.
+// CheckNames returns the names of all NodeHealthChecks, and of MachineHealthChecks, as namespace/name, if they can be read.
+func CheckNames(ctx context.Context, clients *Clients) ([]string, error) {
+	return namesOf(ctx, clients.nodeHealthChecks(), clients.machineHealthChecks())
+}
+
+// HealthCheckNames returns the names of CheckNames, and of RemediationBudgets, if they can be read.
 func HealthCheckNames(ctx context.Context, clients *Clients) ([]string, error) {
-	all, err := names(ctx, clients.nodeHealthChecks())
+	return namesOf(ctx, clients.nodeHealthChecks(), clients.machineHealthChecks(), clients.budgets())
+}
+
+func namesOf(ctx context.Context, required kind, optional ...kind) ([]string, error) {
+	all, err := names(ctx, required)
 	if err != nil {
 		return nil, err
 	}
-	for _, optional := range []kind{clients.machineHealthChecks(), clients.budgets()} {
-		if more, err := names(ctx, optional); err == nil {
+	for _, kind := range optional {
+		if more, err := names(ctx, kind); err == nil {
 			all = append(all, more...)
 		}
 	}

@@ -6,14 +6,13 @@ package command
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
@@ -33,25 +32,34 @@ const abortedAtMost = 10
 func (r *root) abort() *cobra.Command {
 	var options abortOptions
 	command, c := r.intervention(&cobra.Command{
-		Use:   "abort NAME --reason TEXT",
+		Use:   "abort CHECK --reason TEXT",
 		Short: "Call back all remediations of a NodeHealthCheck that run",
 		Long: `Pauses a NodeHealthCheck, as pause does, and deletes its remediation objects that run. It shows
 them first, and asks. ` + Irrevocable + `.
-The check stays paused until you resume it.`,
+The check stays paused until you resume it. It takes delete on the remediation objects, which no
+shipped role permits.`,
 		Example:           `  kubectl nhc abort workers --reason "switch failure, not the nodes; ask Kim"`,
-		Args:              exactlyOne(v1alpha1.Kind, "kubectl nhc status"),
-		ValidArgsFunction: cobra.CompletionFunc(r.complete(false, cluster.NodeHealthCheckNames)),
-	}, "ask for the ClusterRole nhc-pause, and for delete on the remediation objects, which no shipped role permits")
+		Args:              between(1, 1, v1alpha1.Kind, "kubectl nhc status"),
+		ValidArgsFunction: r.complete(false, cluster.NodeHealthCheckNames, false),
+	})
 	command.RunE = func(command *cobra.Command, args []string) error {
+		t := targetOf(args[0])
 		switch {
-		case strings.Contains(args[0], "/"):
+		case t.subject != nodeHealthCheck:
 			return &cluster.Error{Sentence: "Only NodeHealthChecks can be aborted: a Machine that is being deleted stays so."}
 		case options.reason == "":
-			return noReason("resume")
+			return errNoReason
 		}
-		return c.each(command.Context(), args, v1alpha1.Kind, cluster.NodeHealthCheckNames, func(i *Intervener, name string) (Result, error) {
-			return c.abort(command.Context(), i, name, &options)
-		})
+		i, err := c.intervener()
+		if err != nil {
+			return err
+		}
+		err = c.abort(command.Context(), i, t, &options)
+		if apierrors.IsNotFound(err) && !cluster.NotServed(err) {
+			err = i.notFound(command.Context(), t)
+		}
+		c.warn(command.Context(), i.Clients)
+		return err
 	}
 	command.Flags().StringVar(&options.reason, "reason", "", "Why, and whom to ask")
 	command.Flags().IntVar(&options.limit, "limit", abortedAtMost, "How many nodes at most")
@@ -59,34 +67,42 @@ The check stays paused until you resume it.`,
 	return command
 }
 
-// abort returns the last one of several results, and reports the others.
-func (c *change) abort(ctx context.Context, i *Intervener, name string, options *abortOptions) (Result, error) {
-	running, err := i.Running(ctx, name)
+// abort pauses a NodeHealthCheck, because it would create the objects again, and then deletes its remediation objects. It
+// reports each change that was made, also if another one fails.
+func (c *change) abort(ctx context.Context, i *Intervener, t target, options *abortOptions) error {
+	running, err := i.Running(ctx, t.name)
 	if err != nil {
-		return Result{}, err
+		return err
 	}
-	if err := TooMany(name, running, options.limit); err != nil {
-		return Result{}, err
+	if err := TooMany(t.name, running, options.limit); err != nil {
+		return err
 	}
 	if len(running) == 0 {
-		return Result{Resource: v1alpha1.Resource(v1alpha1.Plural), Name: name, Text: "has no remediation that runs"}, nil
+		return c.print(t.String() + " has no remediation that runs.\n")
 	}
 	if !options.yes && i.DryRun == DryRunNone {
-		if err := c.agreed(name, running); err != nil {
-			return Result{}, err
+		if err := c.agreed(t.name, running); err != nil {
+			return err
 		}
 	}
-	results, err := i.Abort(ctx, name, options.reason, running)
-	for _, result := range results[:max(0, len(results)-1)] {
-		err = errors.Join(c.report(result), err)
-	}
-	if err != nil && len(results) > 0 {
-		return Result{}, errors.Join(c.report(results[len(results)-1]), err)
-	}
+	paused, err := i.Pause(ctx, t, options.reason)
 	if err != nil {
-		return Result{}, err
+		return err
 	}
-	return results[len(results)-1], nil
+	paused.Text = "is paused"
+	if err := c.report(paused); err != nil {
+		return err
+	}
+	for j := range running {
+		result, err := i.recall(ctx, &running[j])
+		if err == nil {
+			err = c.report(result)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // agreed asks whether to go on.
@@ -130,43 +146,25 @@ func (i *Intervener) Running(ctx context.Context, name string) (running []Runnin
 	return running, nil
 }
 
-// Abort pauses a NodeHealthCheck, because it would create the objects again, and then deletes the remediation
-// objects. It reports each change that was made, also if another one has failed.
-func (i *Intervener) Abort(ctx context.Context, name, reason string, running []Running) ([]Result, error) {
-	paused, err := i.Pause(ctx, name, reason)
-	if err != nil {
-		return nil, err
-	}
-	paused.Text = strings.TrimSuffix(paused.Text, finished)
-	results := []Result{paused}
-	for j := range running {
-		result, err := i.abort(ctx, &running[j])
-		if err != nil {
-			return results, err
-		}
-		results = append(results, result)
-	}
-	return results, nil
-}
-
-func (i *Intervener) abort(ctx context.Context, running *Running) (Result, error) {
-	client, resource, err := i.Referred(&running.Resource)
+// recall deletes a remediation object.
+func (i *Intervener) recall(ctx context.Context, running *Running) (Result, error) {
+	reference := &running.Resource
+	client, resource, err := i.Referred(reference)
 	if err != nil {
 		return Result{}, cluster.Explain(err, "delete", resource)
 	}
-	group := running.Resource.GroupVersionKind().Group
-	result := Result{Resource: schema.GroupResource{Group: group, Resource: resource}, Name: running.Resource.Name, Changed: true, Text: "is deleted, for node " + running.Node}
-	if i.DryRun == DryRunClient {
-		return result, nil
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(reference.GroupVersionKind())
+	object.SetNamespace(reference.Namespace)
+	object.SetName(reference.Name)
+	result := Result{Title: reference.Kind + " " + reference.Name, Object: object, Changed: true, Text: "is deleted, for node " + running.Node}
+	if i.DryRun != DryRunClient {
+		err = client.Delete(ctx, reference.Name, metav1.DeleteOptions{DryRun: i.sent(), Preconditions: &metav1.Preconditions{UID: &reference.UID}})
 	}
-	err = client.Delete(ctx, running.Resource.Name, metav1.DeleteOptions{DryRun: i.sent(), Preconditions: &metav1.Preconditions{UID: &running.Resource.UID}})
-	switch {
-	case apierrors.IsNotFound(err), apierrors.IsConflict(err): // Another one has its name by now.
-		result.Changed, result.Text = false, "is gone already, for node "+running.Node
-	case err != nil:
-		return Result{}, cluster.Explain(err, "delete", resource)
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // Another one has its name by now.
+		result.Changed, result.Text, err = false, "is gone already, for node "+running.Node, nil
 	}
-	return result, nil
+	return result, cluster.Explain(err, "delete", resource)
 }
 
 // Irrevocable names the effects that an abort cannot undo.

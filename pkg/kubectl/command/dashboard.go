@@ -52,7 +52,7 @@ The address has a token in it: who knows it sees what you may see. Ctrl-C ends i
 		Example: `  kubectl nhc dashboard
   kubectl nhc dashboard --port 8080 --open`,
 		GroupID: looking,
-		Args:    cobra.NoArgs,
+		Args:    noName,
 		RunE: func(command *cobra.Command, _ []string) error {
 			if port < 0 || port > math.MaxUint16 {
 				return &cluster.Error{Sentence: "Give a --port from 1 to 65535, or leave it out for any that is free."}

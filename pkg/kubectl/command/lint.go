@@ -48,20 +48,20 @@ cluster, or with --offline, that part is left out, and the last lines say so.
 Of a Git repository, what has none of these kinds is skipped, and what has to be rendered or
 built first: templates, kustomizations and their patches.
 
-It exits with 0 if there are no errors, and with 1 if there are, or if something cannot be
-read. With --strict, it also exits with 1 if there is advice.`,
+It exits with 0 if there are no errors, with 1 if there are, and with 2 if it could not look. With
+--strict, it also exits with 1 if there is advice.`,
 		Example: `  kubectl nhc lint
   kubectl nhc lint workers
   kubectl nhc lint -f nodehealthchecks/ --offline --strict
   helm template ./chart | kubectl nhc lint -f -`,
 		GroupID:           looking,
-		Args:              cobra.MaximumNArgs(1),
-		ValidArgsFunction: cobra.CompletionFunc(r.complete(false, cluster.HealthCheckNames)),
+		Args:              between(0, 1, "health check or budget", "kubectl nhc status"),
+		ValidArgsFunction: r.complete(false, cluster.HealthCheckNames, false),
 		RunE: func(command *cobra.Command, args []string) error {
 			return r.runLint(command.Context(), &options, args)
 		},
 	}
-	options.out.add(command, formatTable, formatJSON, formatYAML)
+	options.out.add(command)
 	command.Flags().StringSliceVarP(&options.files, "filename", "f", nil, "Files or directories to check, or - for standard input")
 	command.Flags().BoolVarP(&options.recursive, "recursive", "R", false, "Check the directories in a directory, too")
 	command.Flags().BoolVar(&options.offline, "offline", false, "Ask no cluster: check only what the files say")
@@ -98,11 +98,11 @@ func (r *root) runLint(ctx context.Context, options *lintOptions, args []string)
 	facts.Merge(objects)
 	report := lint.NewReport(objects, facts)
 	report.Offline = options.offline
-	if err := r.show(options.out, report, report.Print); err != nil {
+	if err := r.show(&options.out, "LintReport", report, report.Print); err != nil {
 		return err
 	}
 	if report.Errors > 0 || options.strict && report.Advice > 0 {
-		return &cluster.Error{Sentence: "There is something to correct: " + report.Summary()}
+		return found{&cluster.Error{Sentence: "There is something to correct: " + report.Summary()}}
 	}
 	return nil
 }

@@ -158,7 +158,7 @@ func TestLintMistakes(t *testing.T) {
 			files := repository()
 			files["checks/mistake.yaml"] = tc.file
 			report, text, code := lintTree(t, files)
-			require.Equal(t, ExitError, code, text)
+			require.Equal(t, ExitFound, code, text)
 			var found []string
 			for _, object := range report.Objects {
 				for _, finding := range object.Findings {
