@@ -138,11 +138,9 @@ func testPluginPause(viewer, editor *user) {
 	name, requests := editor.scenario.name, func() []string { return editor.get().Spec.PauseRequests }
 	viewer.fails("You may not patch nodehealthchecks: ask for the ClusterRole nhc-edit, or nhc-pause to pause and resume.", "pause", name, "--reason=freeze")
 	editor.fails("Say why, with --reason: others see it, and resume by it.", "pause", name)
-	for _, dry := range []string{"client", "server"} {
-		editor.shows([]string{"NodeHealthCheck " + name + " is paused: ", "(" + dry + " dry run)"}, "pause", name, "--reason=freeze", "--dry-run="+dry)
-		editor.shows([]string{"- freeze\n"}, "pause", name, "--reason=freeze", "--dry-run="+dry, "-o", "yaml")
-		require.Empty(editor.t, requests())
-	}
+	editor.shows([]string{"NodeHealthCheck " + name + " is paused: ", "(server dry run)"}, "pause", name, "--reason=freeze", "--dry-run=server")
+	editor.shows([]string{"- freeze\n"}, "pause", name, "--reason=freeze", "--dry-run=server", "-o", "yaml")
+	require.Empty(editor.t, requests())
 	onCall := editor.newUser("nhc-pause", "")
 	editor.eventually("the role", func() bool { return onCall.kubectl("kubectl get nhc", "") == nil })
 	onCall.shows([]string{"is paused: no remediation and no next step begins. What runs goes on."}, "pause", name, "--reason=freeze")
@@ -164,7 +162,7 @@ func testPluginPauseCluster(viewer, editor *user) {
 	reason := "--reason=incident 4711"
 	viewer.fails("You may not create remediationbudgets: ask for the ClusterRole nhc-edit.", "pause", "--cluster", reason)
 	editor.shows([]string{"The cluster is paused: ", "(server dry run)"}, "pause", "--cluster", reason, "--dry-run=server")
-	editor.shows([]string{"maxConcurrent: 0", "nodeSelector: {}"}, "pause", "--cluster", reason, "--dry-run=client", "-o", "yaml")
+	editor.shows([]string{"maxConcurrent: 0", "nodeSelector: {}"}, "pause", "--cluster", reason, "--dry-run=server", "-o", "yaml")
 	editor.shows([]string{"The cluster is not paused."}, "resume", "--cluster")
 	editor.shows([]string{"The cluster is paused: no remediation and no next step begins. What runs goes on."}, "pause", "--cluster", reason)
 	editor.shows([]string{"The cluster is paused: "}, "pause", "--cluster", "--reason=drill")
@@ -286,7 +284,7 @@ func testPluginConfirm(u *user) {
 	u.shows([]string{"needs no confirmation"}, "confirm-healthy", u.node("c"))
 	u.heal("a")
 	u.eventually("the delay", func() bool { entry := u.entry("a"); return entry != nil && entry.HealthyDelayed != nil })
-	u.shows([]string{"is confirmed to be healthy: its remediation objects of " + u.scenario.name + " are deleted now. (client dry run)"}, "confirm-healthy", a, "--dry-run=client")
+	u.shows([]string{"is confirmed to be healthy: its remediation objects of " + u.scenario.name + " are deleted now. (server dry run)"}, "confirm-healthy", a, "--dry-run=server")
 	u.shows([]string{"is confirmed to be healthy"}, "confirm-healthy", a)
 	u.eventuallyNoCR("a")
 	u.eventuallyNoneListed()

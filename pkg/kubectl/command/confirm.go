@@ -20,7 +20,7 @@ import (
 )
 
 func (r *root) confirmHealthy() *cobra.Command {
-	command, c := r.intervention(&cobra.Command{
+	return r.intervention(&cobra.Command{
 		Use:   "confirm-healthy NODE...",
 		Short: "End the healthy delay of a node",
 		Long: `Gives a node the annotation remediation.medik8s.io/manually-confirmed-healthy, if it is healthy
@@ -29,32 +29,26 @@ deleted then, and the controller removes the annotation.`,
 		Example:           "  kubectl nhc confirm-healthy node-3",
 		Args:              between(1, math.MaxInt, node.kind, node.lister),
 		ValidArgsFunction: r.complete(true, cluster.NodeNames, true),
-	})
-	command.RunE = func(command *cobra.Command, args []string) error {
-		i, err := c.intervener()
-		if err != nil {
-			return err
-		}
+	}, func(ctx context.Context, c *change, args []string) error {
 		var targets []target
 		for _, name := range args {
 			short, _ := nodeOf(name)
 			targets = append(targets, target{node, "", cmp.Or(short, name)})
 		}
-		err = c.each(command.Context(), i, targets, func(t target) (Result, error) { return i.ConfirmHealthy(command.Context(), t) })
-		c.warn(command.Context(), i.Clients)
+		err := c.each(ctx, targets, c.confirm)
+		c.warn(ctx)
 		return err
-	}
-	return command
+	})
 }
 
-// ConfirmHealthy gives a node the annotation that ends its healthy delay (spec 16.6). A node that
+// confirm gives a node the annotation that ends its healthy delay (spec 16.6). A node that
 // is not healthy does not get it: it would end the next delay, and no user would have looked at the node then.
-func (i *Intervener) ConfirmHealthy(ctx context.Context, t target) (Result, error) {
-	return i.update(ctx, t, func(node *unstructured.Unstructured) (edit, error) {
+func (c *change) confirm(ctx context.Context, t target) (result, error) {
+	return c.update(ctx, t, func(node *unstructured.Unstructured) (edit, error) {
 		if _, confirmed := node.GetAnnotations()[v1alpha1.AnnotationManuallyConfirmedHealthy]; confirmed {
 			return edit{text: "is confirmed already: the controller is about to delete its remediation objects"}, nil
 		}
-		checks, err := i.NHC.RemediationV1alpha1().NodeHealthChecks().List(ctx, metav1.ListOptions{})
+		checks, err := c.NHC.RemediationV1alpha1().NodeHealthChecks().List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return edit{}, cluster.Explain(err, "list", v1alpha1.Plural)
 		}
@@ -72,8 +66,8 @@ func (i *Intervener) ConfirmHealthy(ctx context.Context, t target) (Result, erro
 			return edit{text: "needs no confirmation: no NodeHealthCheck keeps its remediation objects for healthyDelay"}, nil
 		}
 		return edit{
-			text:  "is confirmed to be healthy: its remediation objects of " + strings.Join(delaying, ", ") + " are deleted now",
-			patch: metadata(map[string]any{"annotations": map[string]any{v1alpha1.AnnotationManuallyConfirmedHealthy: ""}}),
+			text: "is confirmed to be healthy: its remediation objects of " + strings.Join(delaying, ", ") + " are deleted now",
+			verb: "patch", body: metadata(map[string]any{"annotations": map[string]any{v1alpha1.AnnotationManuallyConfirmedHealthy: ""}}),
 		}, nil
 	})
 }

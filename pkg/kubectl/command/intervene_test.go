@@ -26,8 +26,8 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
 )
 
-// intervener returns an Intervener on these objects, and the fake that records what it sends.
-func intervener(t *testing.T, dryRun DryRun, objects ...runtime.Object) (*Intervener, *dynamicfake.FakeDynamicClient) {
+// changing returns a change on these objects, and the fake that records what it sends.
+func changing(t *testing.T, objects ...runtime.Object) (*change, *dynamicfake.FakeDynamicClient) {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	require.NoError(t, v1alpha1.AddToScheme(scheme))
@@ -40,7 +40,8 @@ func intervener(t *testing.T, dryRun DryRun, objects ...runtime.Object) (*Interv
 			ours = append(ours, object)
 		}
 	}
-	return &Intervener{Clients: &cluster.Clients{NHC: fake.NewSimpleClientset(ours...), Kube: kubefake.NewClientset(), Dynamic: client}, DryRun: dryRun}, client
+	clients := &cluster.Clients{NHC: fake.NewSimpleClientset(ours...), Kube: kubefake.NewClientset(), Dynamic: client}
+	return &change{root: &root{Environment: Environment{Now: time.Now}}, Clients: clients}, client
 }
 
 func meta(namespace, name string) metav1.ObjectMeta {
@@ -121,37 +122,37 @@ func TestScopes(t *testing.T) {
 		"node/n":    {targetOf("node/n"), `{"metadata":{"labels":{"theirs":"","remediation.medik8s.io/exclude-from-remediation":"true"},"annotations":{"nhc-controller.io/pause-reason":"first\nsecond"}}}`},
 		"--cluster": {theCluster, `{"spec":{"reason":"first\nsecond","maxConcurrent":0,"nodeSelector":{}}}`},
 	} {
-		i, client := intervener(t, DryRunNone, workers, machines, other)
+		c, client := changing(t, workers, machines, other)
 		if tc.target.subject == wholeCluster { // The fake gives created objects no version.
 			client.PrependReactor("create", v1alpha1.BudgetPlural, func(action clienttesting.Action) (bool, runtime.Object, error) {
 				action.(clienttesting.CreateAction).GetObject().(*unstructured.Unstructured).SetResourceVersion("7")
 				return false, nil, nil
 			})
 		}
-		does := func(want string, result Result, err error) {
+		does := func(want string, result result, err error) {
 			t.Helper()
 			require.NoError(t, err, argument)
-			require.Equal(t, want, result.Text, argument)
+			require.Equal(t, want, result.text, argument)
 		}
 		const begun = "is paused: no remediation and no next step begins. What runs goes on"
-		result, err := i.Resume(t.Context(), tc.target, "")
+		result, err := c.resume(t.Context(), tc.target, "")
 		does("is not paused", result, err)
-		result, err = i.Pause(t.Context(), tc.target, "first")
+		result, err = c.pause(t.Context(), tc.target, "first")
 		does(begun, result, err)
-		result, err = i.Pause(t.Context(), tc.target, "first")
+		result, err = c.pause(t.Context(), tc.target, "first")
 		does("is paused for this reason already", result, err)
-		result, err = i.Pause(t.Context(), tc.target, "second")
+		result, err = c.pause(t.Context(), tc.target, "second")
 		does(begun, result, err)
-		requireHas(t, tc.stored, result.Object)
-		_, err = i.Resume(t.Context(), tc.target, "")
+		requireHas(t, tc.stored, result.object)
+		_, err = c.resume(t.Context(), tc.target, "")
 		require.EqualError(t, err, tc.target.String()+` is paused for 2 reasons: name one with --reason: "first", "second".`)
-		result, err = i.Resume(t.Context(), tc.target, "third")
+		result, err = c.resume(t.Context(), tc.target, "third")
 		does(`is not paused for this reason, but still for "first", "second"`, result, err)
-		result, err = i.Resume(t.Context(), tc.target, "first")
+		result, err = c.resume(t.Context(), tc.target, "first")
 		does(`is still paused for "second"`, result, err)
-		result, err = i.Resume(t.Context(), tc.target, "")
+		result, err = c.resume(t.Context(), tc.target, "")
 		does(`goes on. It was paused for "second"`, result, err)
-		result, err = i.Resume(t.Context(), tc.target, "")
+		result, err = c.resume(t.Context(), tc.target, "")
 		does("is not paused", result, err)
 		require.Len(t, writes(client), 4, argument)
 	}
@@ -180,19 +181,19 @@ func TestLabelWithoutReason(t *testing.T) {
 	t.Parallel()
 	labelled := &corev1.Node{ObjectMeta: meta("", "n")}
 	labelled.Labels = map[string]string{v1alpha1.LabelExclude: "true"}
-	i, _ := intervener(t, DryRunClient, labelled)
-	result, err := i.Resume(t.Context(), targetOf("no/n"), "")
+	c, _ := changing(t, labelled)
+	result, err := c.resume(t.Context(), targetOf("no/n"), "")
 	require.NoError(t, err)
-	require.Equal(t, "goes on. No reason was given", result.Text)
-	result, err = i.Pause(t.Context(), targetOf("nodes/n"), "mine")
+	require.Equal(t, "goes on. No reason was given", result.text)
+	result, err = c.pause(t.Context(), targetOf("nodes/n"), "mine")
 	require.NoError(t, err)
-	require.Equal(t, "mine", result.Object.GetAnnotations()[v1alpha1.AnnotationPauseReason])
+	require.Equal(t, "mine", result.object.GetAnnotations()[v1alpha1.AnnotationPauseReason])
 	ineffective := labelled.DeepCopy()
 	ineffective.Labels[v1alpha1.LabelExclude] = "yes"
-	i, _ = intervener(t, DryRunClient, ineffective)
-	result, err = i.Resume(t.Context(), targetOf("node/n"), "")
+	c, _ = changing(t, ineffective)
+	result, err = c.resume(t.Context(), targetOf("node/n"), "")
 	require.NoError(t, err)
-	require.False(t, result.Changed)
+	require.False(t, result.changed)
 }
 
 // TestOtherBudgets: another budget with the name is neither changed nor deleted, and each one that stops everything is named.
@@ -201,33 +202,33 @@ func TestOtherBudgets(t *testing.T) {
 	theirs := budget(func(s *v1alpha1.RemediationBudgetSpec) { s.MaxConcurrent = new(intstr.FromInt32(3)) })
 	brake := budget(func(s *v1alpha1.RemediationBudgetSpec) { s.Reason = "Maintenance, ask Kim." })
 	brake.Name = "brake"
-	i, client := intervener(t, DryRunNone, theirs, brake)
-	_, err := i.Pause(t.Context(), theCluster, "x")
+	c, client := changing(t, theirs, brake)
+	_, err := c.pause(t.Context(), theCluster, "x")
 	require.EqualError(t, err, "There is a RemediationBudget pause-cluster that does not stop everything: give it another name.")
-	result, err := i.Resume(t.Context(), theCluster, "")
+	result, err := c.resume(t.Context(), theCluster, "")
 	require.NoError(t, err)
-	require.Equal(t, "is not paused", result.Text)
+	require.Equal(t, "is not paused", result.text)
 	require.Empty(t, writes(client))
-	err = i.stops(t.Context())
+	err = c.stops(t.Context())
 	require.EqualError(t, err, "RemediationBudget brake still lets nothing begin: Maintenance, ask Kim. To end it: kubectl delete remediationbudget brake")
 	_, is := err.(interface{ Unwrap() []error }).Unwrap()[0].(found)
 	require.True(t, is, "the exit code is 1")
 
-	i, _ = intervener(t, DryRunServer, budget())
-	require.NoError(t, i.stops(t.Context()), "it is there in a dry run")
-	i.DryRun = DryRunNone
-	require.EqualError(t, i.stops(t.Context()), "RemediationBudget pause-cluster still lets nothing begin: r. To end it: kubectl nhc resume --cluster")
+	c, _ = changing(t, budget())
+	c.dryRun = dryRunServer
+	require.NoError(t, c.stops(t.Context()), "it is there in a dry run")
+	c.dryRun = ""
+	require.EqualError(t, c.stops(t.Context()), "RemediationBudget pause-cluster still lets nothing begin: r. To end it: kubectl nhc resume --cluster")
 }
 
 // TestConflict: a request that another user adds meanwhile is not lost.
 func TestConflict(t *testing.T) {
 	t.Parallel()
-	i, client := intervener(t, DryRunNone, paused("first"))
+	c, client := changing(t, paused("first"))
 	refused := false
 	client.PrependReactor("patch", v1alpha1.Plural, func(action clienttesting.Action) (bool, runtime.Object, error) {
 		var sent v1alpha1.NodeHealthCheck
 		require.NoError(t, json.Unmarshal(action.(clienttesting.PatchAction).GetPatch(), &sent))
-		require.EqualValues(t, "u", sent.UID)
 		if refused {
 			require.Equal(t, "8", sent.ResourceVersion)
 			require.Equal(t, []string{"first", "second", "mine"}, sent.Spec.PauseRequests)
@@ -240,7 +241,7 @@ func TestConflict(t *testing.T) {
 		require.NoError(t, client.Tracker().Update(nodeHealthCheck.resource, stored(t, current, v1alpha1.Kind), ""))
 		return true, nil, apierrors.NewConflict(action.GetResource().GroupResource(), "a", nil)
 	})
-	_, err := i.Pause(t.Context(), targetOf("a"), "mine")
+	_, err := c.pause(t.Context(), targetOf("a"), "mine")
 	require.NoError(t, err)
 	require.Equal(t, []string{"patch", "patch"}, writes(client))
 }
@@ -248,15 +249,15 @@ func TestConflict(t *testing.T) {
 // TestPauseRace: who loses against another pause of the cluster adds a reason to it.
 func TestPauseRace(t *testing.T) {
 	t.Parallel()
-	i, client := intervener(t, DryRunNone)
+	c, client := changing(t)
 	client.PrependReactor("create", v1alpha1.BudgetPlural, func(action clienttesting.Action) (bool, runtime.Object, error) {
 		require.NoError(t, client.Tracker().Add(stored(t, budget(), v1alpha1.BudgetKind)))
 		return true, nil, apierrors.NewAlreadyExists(action.GetResource().GroupResource(), view.PauseBudget)
 	})
-	result, err := i.Pause(t.Context(), theCluster, "r")
+	result, err := c.pause(t.Context(), theCluster, "r")
 	require.NoError(t, err)
-	require.False(t, result.Changed)
-	require.Equal(t, "is paused for this reason already", result.Text)
+	require.False(t, result.changed)
+	require.Equal(t, "is paused for this reason already", result.text)
 }
 
 // TestTakenIn: a pause of the cluster that no controller has taken in is not in force.
@@ -264,35 +265,38 @@ func TestTakenIn(t *testing.T) {
 	t.Parallel()
 	taken := budget()
 	taken.Generation, taken.Status.ObservedGeneration = 2, 1
-	i, _ := intervener(t, DryRunNone, taken)
-	c := &change{root: &root{Environment: Environment{Now: time.Now}}}
-	err := c.takenIn(t.Context(), i)
+	c, _ := changing(t, taken)
+	err := c.takenIn(t.Context())
 	require.ErrorContains(t, err, "The pause has no effect yet. No controller is at work")
 	require.IsType(t, found{}, err)
 	taken.Status.ObservedGeneration = 2
-	i, _ = intervener(t, DryRunNone, taken)
-	require.NoError(t, c.takenIn(t.Context(), i))
+	c, _ = changing(t, taken)
+	require.NoError(t, c.takenIn(t.Context()))
 }
 
-// TestClientDryRun: nothing is sent, and the object is as it would be.
-func TestClientDryRun(t *testing.T) {
+// TestDryRun: nothing is stored.
+func TestDryRun(t *testing.T) {
 	t.Parallel()
 	delayed := paused("x")
 	delayed.Status.UnhealthyNodes = []v1alpha1.UnhealthyNode{{Name: "n", HealthyDelayed: new(true), ConditionsHealthyTimestamp: new(metav1.Now())}}
-	i, client := intervener(t, DryRunClient, delayed, &corev1.Node{ObjectMeta: meta("", "n")})
-	does := func(fields string, result Result, err error) {
-		t.Helper()
+	c, client := changing(t, delayed, &corev1.Node{ObjectMeta: meta("", "n")})
+	c.dryRun = dryRunServer
+	for _, do := range []func() (result, error){
+		func() (result, error) { return c.pause(t.Context(), targetOf("a"), "mine") },
+		func() (result, error) { return c.pause(t.Context(), theCluster, "mine") },
+		func() (result, error) { return c.confirm(t.Context(), targetOf("node/n")) },
+	} {
+		made, err := do()
 		require.NoError(t, err)
-		require.True(t, result.Changed)
-		requireHas(t, fields, result.Object)
+		require.True(t, made.changed)
+		actions := client.Actions()
+		switch action := actions[len(actions)-1].(type) {
+		case clienttesting.PatchActionImpl:
+			require.Equal(t, []string{metav1.DryRunAll}, action.PatchOptions.DryRun)
+		case clienttesting.CreateActionImpl:
+			require.Equal(t, []string{metav1.DryRunAll}, action.CreateOptions.DryRun)
+		default:
+			require.Fail(t, "no write", "%v", action)
+		}
 	}
-	result, err := i.Pause(t.Context(), targetOf("a"), "mine")
-	does(`{"spec":{"pauseRequests":["x","mine"]}}`, result, err)
-	result, err = i.Pause(t.Context(), theCluster, "mine")
-	does(`{"spec":{"reason":"mine","maxConcurrent":0,"nodeSelector":{}}}`, result, err)
-	result, err = i.Pause(t.Context(), targetOf("node/n"), "mine")
-	does(`{"metadata":{"labels":{"remediation.medik8s.io/exclude-from-remediation":"true"}}}`, result, err)
-	result, err = i.ConfirmHealthy(t.Context(), targetOf("node/n"))
-	does(`{"metadata":{"annotations":{"remediation.medik8s.io/manually-confirmed-healthy":""}}}`, result, err)
-	require.Empty(t, writes(client))
 }

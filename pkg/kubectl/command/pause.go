@@ -63,33 +63,26 @@ that ends it, and the exit code is 1.`,
 }
 
 // scoped completes a command about a scope. One that begins a pause needs a reason.
-func (r *root) scoped(command *cobra.Command, begins bool, do func(*change, context.Context, *Intervener, *scope, []target) error) *cobra.Command {
+func (r *root) scoped(command *cobra.Command, begins bool, do func(*change, context.Context, *scope, []target) error) *cobra.Command {
 	var options scope
-	command, c := r.intervention(command)
 	command.ValidArgsFunction = r.complete(true, cluster.CheckNames, true)
-	command.RunE = func(command *cobra.Command, args []string) error {
-		if err := options.check(args); err != nil {
-			return err
-		}
-		if begins && options.reason == "" {
-			return errNoReason
-		}
-		i, err := c.intervener()
-		if err != nil {
-			return err
-		}
-		targets, err := options.targets(command.Context(), i.Clients, args)
-		return errors.Join(do(c, command.Context(), i, &options, targets), err)
+	command.Args = func(_ *cobra.Command, args []string) error { return options.check(args, begins) }
+	why := "Which one of the reasons to remove"
+	if begins {
+		why = "Why, and whom to ask"
 	}
-	command.Flags().StringVar(&options.reason, "reason", "", map[bool]string{true: "Why, and whom to ask", false: "Which one of the reasons to remove"}[begins])
+	command.Flags().StringVar(&options.reason, "reason", "", why)
 	command.Flags().StringVarP(&options.selector, "selector", "l", "", "All nodes with these labels")
 	command.Flags().BoolVar(&options.all, "all", false, "All NodeHealthChecks and MachineHealthChecks")
 	command.Flags().BoolVar(&options.cluster, "cluster", false, "The whole cluster")
-	return command
+	return r.intervention(command, func(ctx context.Context, c *change, args []string) error {
+		targets, err := options.targets(ctx, c.Clients, args)
+		return errors.Join(do(c, ctx, &options, targets), err)
+	})
 }
 
-// check reports what is wrong with the flags.
-func (s *scope) check(args []string) error {
+// check reports what is wrong with the arguments and flags.
+func (s *scope) check(args []string, begins bool) error {
 	given := 0
 	for _, is := range []bool{len(args) > 0, s.selector != "", s.all, s.cluster} {
 		if is {
@@ -98,6 +91,9 @@ func (s *scope) check(args []string) error {
 	}
 	if given != 1 {
 		return &cluster.Error{Sentence: "Name health checks or nodes (node/NAME), or give one of --selector, --all and --cluster."}
+	}
+	if begins && s.reason == "" {
+		return errNoReason
 	}
 	return nil
 }
@@ -142,27 +138,27 @@ func (s *scope) targets(ctx context.Context, clients *cluster.Clients, args []st
 // errNoReason says that a reason is missing.
 var errNoReason = &cluster.Error{Sentence: "Say why, with --reason: others see it, and resume by it."}
 
-func (c *change) pauseAll(ctx context.Context, i *Intervener, options *scope, targets []target) error {
-	err := c.each(ctx, i, targets, func(t target) (Result, error) { return i.Pause(ctx, t, options.reason) })
-	if err == nil && options.cluster && i.DryRun == DryRunNone {
-		return c.takenIn(ctx, i)
+func (c *change) pauseAll(ctx context.Context, options *scope, targets []target) error {
+	err := c.each(ctx, targets, func(ctx context.Context, t target) (result, error) { return c.pause(ctx, t, options.reason) })
+	if err == nil && options.cluster && c.dryRun == "" {
+		return c.takenIn(ctx)
 	}
-	c.warn(ctx, i.Clients)
+	c.warn(ctx)
 	return err
 }
 
-func (c *change) resumeAll(ctx context.Context, i *Intervener, options *scope, targets []target) error {
-	err := c.each(ctx, i, targets, func(t target) (Result, error) { return i.Resume(ctx, t, options.reason) })
+func (c *change) resumeAll(ctx context.Context, options *scope, targets []target) error {
+	err := c.each(ctx, targets, func(ctx context.Context, t target) (result, error) { return c.resume(ctx, t, options.reason) })
 	if options.cluster && err == nil {
-		err = i.stops(ctx)
+		err = c.stops(ctx)
 	}
-	c.warn(ctx, i.Clients)
+	c.warn(ctx)
 	return err
 }
 
-// Pause adds a reason to those of a target. Reasons of others stay.
-func (i *Intervener) Pause(ctx context.Context, t target, reason string) (Result, error) {
-	return i.setReasons(ctx, t, func(reasons []string) ([]string, string, error) {
+// pause adds a reason to those of a target. Reasons of others stay.
+func (c *change) pause(ctx context.Context, t target, reason string) (result, error) {
+	return c.setReasons(ctx, t, func(reasons []string) ([]string, string, error) {
 		if slices.Contains(reasons, reason) {
 			return reasons, "is paused for this reason already", nil
 		}
@@ -171,9 +167,9 @@ func (i *Intervener) Pause(ctx context.Context, t target, reason string) (Result
 	})
 }
 
-// Resume removes a reason from those of a target, or the only one if no reason is given.
-func (i *Intervener) Resume(ctx context.Context, t target, reason string) (Result, error) {
-	return i.setReasons(ctx, t, func(reasons []string) (left []string, text string, err error) {
+// resume removes a reason from those of a target, or the only one if no reason is given.
+func (c *change) resume(ctx context.Context, t target, reason string) (result, error) {
+	return c.setReasons(ctx, t, func(reasons []string) (left []string, text string, err error) {
 		switch {
 		case len(reasons) == 0:
 			return reasons, "is not paused", nil
@@ -196,21 +192,26 @@ func (i *Intervener) Resume(ctx context.Context, t target, reason string) (Resul
 }
 
 // setReasons writes the reasons that change makes of those that are there.
-func (i *Intervener) setReasons(ctx context.Context, t target, change func([]string) (reasons []string, text string, err error)) (Result, error) {
-	return i.update(ctx, t, func(object *unstructured.Unstructured) (edit, error) {
-		exists := object.GetResourceVersion() != ""
+func (c *change) setReasons(ctx context.Context, t target, change func([]string) (reasons []string, text string, err error)) (result, error) {
+	return c.update(ctx, t, func(object *unstructured.Unstructured) (edit, error) {
+		exists := len(object.Object) > 0
 		var before []string
 		if exists {
 			before = t.reasons(object)
 		}
 		reasons, text, err := change(before)
-		if err != nil || slices.Equal(reasons, before) {
+		switch {
+		case err != nil || slices.Equal(reasons, before):
 			return edit{text: text}, err
-		}
-		if exists && before == nil && t.create != nil {
+		case !exists:
+			return edit{text: text, verb: "create", body: t.create(reasons)}, nil
+		case t.create != nil && before == nil:
 			return edit{}, &cluster.Error{Sentence: fmt.Sprintf("There is a %s %s that does not stop everything: give it another name.", t.kind, t.name)}
+		case t.create != nil && len(reasons) == 0:
+			return edit{text: text, verb: "delete"}, nil
+		default:
+			return edit{text: text, verb: "patch", body: t.patch(reasons)}, nil
 		}
-		return edit{text: text, patch: t.patch(reasons), remove: t.create != nil && len(reasons) == 0}, nil
 	})
 }
 
@@ -222,9 +223,9 @@ const (
 )
 
 // takenIn waits until a controller has taken the pause of the cluster in, and says what is missing if none does.
-func (c *change) takenIn(ctx context.Context, i *Intervener) error {
+func (c *change) takenIn(ctx context.Context) error {
 	err := wait.PollUntilContextTimeout(ctx, glance, c.patience, true, func(ctx context.Context) (bool, error) {
-		budget, err := i.NHC.RemediationV1alpha1().RemediationBudgets().Get(ctx, theCluster.name, metav1.GetOptions{})
+		budget, err := c.NHC.RemediationV1alpha1().RemediationBudgets().Get(ctx, theCluster.name, metav1.GetOptions{})
 		return err == nil && budget.Status.ObservedGeneration >= budget.Generation, nil
 	})
 	if err == nil {
@@ -233,22 +234,22 @@ func (c *change) takenIn(ctx context.Context, i *Intervener) error {
 	if ctx.Err() != nil {
 		return cluster.Explain(ctx.Err(), "get", v1alpha1.BudgetPlural)
 	}
-	leader, _ := cluster.ReadLeader(ctx, i.Clients) // Without an answer, the general advice is given.
+	leader, _ := cluster.ReadLeader(ctx, c.Clients) // Without an answer, the general advice is given.
 	missing := cmp.Or(leader.Problem(c.Now()), "The controller has not taken the budget in. kubectl nhc check shows why.")
 	return found{&cluster.Error{Sentence: "The pause has no effect yet. " + missing}}
 }
 
 // stops names the budgets that still let nothing begin, and how to end each. In a dry run, the budget of the plugin is there
 // still.
-func (i *Intervener) stops(ctx context.Context) error {
-	budgets, err := i.NHC.RemediationV1alpha1().RemediationBudgets().List(ctx, metav1.ListOptions{})
+func (c *change) stops(ctx context.Context) error {
+	budgets, err := c.NHC.RemediationV1alpha1().RemediationBudgets().List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return cluster.Explain(err, "list", v1alpha1.BudgetPlural)
 	}
 	var errs []error
 	for j := range budgets.Items {
 		budget := &budgets.Items[j]
-		if !view.StopsAll(budget) || budget.Name == theCluster.name && i.DryRun != DryRunNone {
+		if !view.StopsAll(budget) || budget.Name == theCluster.name && c.dryRun != "" {
 			continue
 		}
 		reason := strings.ReplaceAll(strings.TrimSuffix(cmp.Or(budget.Spec.Reason, "no reason is given"), "."), "\n", "; ")

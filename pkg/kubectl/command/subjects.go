@@ -9,11 +9,9 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/intstr"
 
 	machinev1beta1 "github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
@@ -30,8 +28,8 @@ type subject struct {
 	reasons func(*unstructured.Unstructured) []string
 	// patch returns the merge patch that sets the reasons.
 	patch func(reasons []string) map[string]any
-	// create returns the object that exists only while there are reasons, nil for objects that exist without.
-	create func(name string) any
+	// create returns the object that exists only while there are reasons. It is nil for objects that exist without.
+	create func(reasons []string) map[string]any
 }
 
 var (
@@ -87,11 +85,10 @@ var (
 		patch: func(reasons []string) map[string]any {
 			return map[string]any{"spec": map[string]any{"reason": joined(reasons)}}
 		},
-		create: func(name string) any {
-			return &v1alpha1.RemediationBudget{
-				TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: v1alpha1.BudgetKind},
-				ObjectMeta: metav1.ObjectMeta{Name: name},
-				Spec:       v1alpha1.RemediationBudgetSpec{NodeSelector: &metav1.LabelSelector{}, MaxConcurrent: new(intstr.FromInt32(0))},
+		create: func(reasons []string) map[string]any {
+			return map[string]any{
+				"apiVersion": v1alpha1.SchemeGroupVersion.String(), "kind": v1alpha1.BudgetKind, "metadata": map[string]any{"name": view.PauseBudget},
+				"spec": map[string]any{"nodeSelector": map[string]any{}, "maxConcurrent": int64(0), "reason": joined(reasons)},
 			}
 		},
 	}
