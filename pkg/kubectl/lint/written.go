@@ -113,20 +113,6 @@ func texts(spec any, of func(*metav1.LabelSelector) []string, problems func(stri
 	return wrong
 }
 
-// Complete removes findings of the API server about missing fields: the object is merged into one that may have them.
-func (o *Object) Complete() {
-	o.Findings = slices.DeleteFunc(o.Findings, func(finding Finding) bool {
-		message := strings.TrimPrefix(finding.What, "Invalid value: ")
-		return finding.Severity == Error && (slices.Contains(missing, message) || strings.HasPrefix(message, "Required value"))
-	})
-}
-
-// missing are the messages of the API server when one of several fields has to be set.
-var missing = []string{
-	"one of minHealthy and maxUnhealthy should be specified", "Selector is mandatory",
-	"Either RemediationTemplate or at least one EscalatingRemediations must be set",
-}
-
 // hints say what to do about some things that the API server refuses, by its words.
 var hints = map[string]string{
 	"Selector is mandatory": "for all nodes, write selector: {matchExpressions: [{key: kubernetes.io/hostname, operator: Exists}]}",
