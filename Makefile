@@ -93,15 +93,15 @@ SCENARIO ?= nodes
 
 # One build of the product and the control plane. The demo comes with it.
 .PHONY: demo
-demo: demo-scenario ## Show the controller at work on a control plane of its own (SCENARIO=nodes, machines, zone, pace, stop, freeze or pools; KEEP=1 leaves it running, with a dashboard).
+demo: demo-scenario ## Show the controller at work on a control plane of its own (SCENARIO=nodes, machines or zone; KEEP=1 leaves it running, with a dashboard).
 	@PRODUCT_LDFLAGS='$(LDFLAGS)' hack/localkube/build.sh bin ./cmd/nhc-controller ./cmd/nhc-dashboard ./cmd/kubectl-nhc ./test/demo
 	@bin/demo '$(SCENARIO)'
 
 # Before anything is built, which takes minutes.
 .PHONY: demo-scenario
 demo-scenario:
-	@grep --quiet -- 'name: *"$(SCENARIO)"\|budgetScenario("$(SCENARIO)"' test/demo/scenario_*.go || \
-		{ echo 'There is no scenario $(SCENARIO): SCENARIO=nodes, machines, zone, pace, stop, freeze or pools' >&2; exit 1; }
+	@grep --quiet -- 'name: *"$(SCENARIO)"' test/demo/scenario_*.go || \
+		{ echo 'There is no scenario $(SCENARIO): SCENARIO=nodes, machines or zone' >&2; exit 1; }
 
 # Not part of localkube: only real nodes need a kubelet.
 .PHONY: nodes
@@ -259,7 +259,7 @@ turn-kill-points: localkube build _output/tests ## Kill the controller at each o
 
 # What takes too long for every change, in targets of an hour at most.
 NIGHTLY := nightly-race-unit nightly-race-simulation nightly-race-integration nightly-kill-points test-nodes \
-	$(addprefix nightly-faults-,Quiet Killed Leaders RollingUpdate Clocks APIServer Remediators Nodes NodeHealthChecks Churn MemoryLimit) \
+	$(addprefix nightly-faults-,Killed Leaders RollingUpdate Clocks APIServer Churn MemoryLimit) \
 	$(addprefix nightly-simulation-,0 1 2 3 4 5 6 7 8 9) nightly-fuzz planted-bugs $(addprefix mutation-,$(MUTATED)) nightly-bench \
 	install-test test-versions test-cluster-api verify-cluster-api verify-reproducible verify-release govulncheck
 

@@ -10,7 +10,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 generated=pkg/generated
 package="$(go list -m)/${generated}"
-versions=(machine/v1beta1 remediation/v1alpha1)
+versions=(machine/v1beta1 nhc/v1alpha1 remediation/v1alpha1)
 apis=("${versions[@]/#/./pkg/apis/}")
 tools=hack/tools/go.mod
 

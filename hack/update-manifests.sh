@@ -17,9 +17,10 @@ trap 'rm -rf "${work}"' EXIT
 
 tool sigs.k8s.io/controller-tools/cmd/controller-gen crd paths=./pkg/apis/... output:crd:dir="${work}"
 mkdir -p manifests/base/crd
-for plural in nodehealthchecks remediationbudgets; do
+for crd in remediation.medik8s.io_nodehealthchecks nhc-controller.io_remediationbudgets; do
+  plural="${crd#*_}"
   mkdir "${work}/${plural}"
-  cp "${work}/remediation.medik8s.io_${plural}.yaml" "${work}/${plural}/crd.yaml"
+  cp "${work}/${crd}.yaml" "${work}/${plural}/crd.yaml"
   cp "hack/crd-bounds/${plural}.yaml" "${work}/${plural}/bounds.yaml"
   cat >"${work}/${plural}/kustomization.yaml" <<'KUSTOMIZATION'
 resources: [crd.yaml]

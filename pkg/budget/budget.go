@@ -18,7 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 )
 
@@ -44,7 +44,7 @@ type Budget struct {
 
 // Parse reads the spec of a RemediationBudget. The Problem of the result says what is wrong
 // with it. An invalid selector selects all nodes: in doubt nothing begins.
-func Parse(budget *v1alpha1.RemediationBudget) *Budget {
+func Parse(budget *nhcv1alpha1.RemediationBudget) *Budget {
 	spec := &budget.Spec
 	b := &Budget{
 		Name: budget.Name, UID: budget.UID, Generation: budget.Generation, Reason: spec.Reason,
@@ -66,7 +66,7 @@ func Unreadable(object metav1.Object, problem string) *Budget {
 }
 
 // parse reads what may be wrong, and returns the first thing that is.
-func (b *Budget) parse(spec *v1alpha1.RemediationBudgetSpec) (problem string) {
+func (b *Budget) parse(spec *nhcv1alpha1.RemediationBudgetSpec) (problem string) {
 	if problem := b.parseSelector(spec); problem != "" {
 		return problem
 	}
@@ -85,8 +85,8 @@ func (b *Budget) parse(spec *v1alpha1.RemediationBudgetSpec) (problem string) {
 	case spec.Cooldown != nil && spec.MaxUnhealthy == nil:
 		return "cooldown needs maxUnhealthy"
 	}
-	for i := range spec.Schedules {
-		window, err := parseWindow(&spec.Schedules[i])
+	for i := range spec.ActiveDuring {
+		window, err := parseWindow(&spec.ActiveDuring[i])
 		if err != nil {
 			return fmt.Sprintf("schedule %d: %v", i+1, err)
 		}
@@ -96,7 +96,7 @@ func (b *Budget) parse(spec *v1alpha1.RemediationBudgetSpec) (problem string) {
 }
 
 // parseSelector reads which nodes, or Machines, are selected.
-func (b *Budget) parseSelector(spec *v1alpha1.RemediationBudgetSpec) (problem string) {
+func (b *Budget) parseSelector(spec *nhcv1alpha1.RemediationBudgetSpec) (problem string) {
 	field, selector, namespace := "nodeSelector", spec.NodeSelector, ""
 	switch machines := spec.MachineSelector; {
 	case (selector == nil) == (machines == nil):

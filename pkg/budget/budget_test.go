@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 )
 
 // TestParse: what a stored budget may have that cannot be evaluated (spec B2.1, B2.2).
@@ -19,11 +19,11 @@ func TestParse(t *testing.T) {
 	t.Parallel()
 	const neither = "exactly one of nodeSelector and machineSelector must be specified; nodeSelector: {} selects all Nodes"
 	const fiveFields = "schedule 1: cron must have five fields: minute, hour, day of the month, month and day of the week"
-	with := func(options ...option) *v1alpha1.RemediationBudget {
+	with := func(options ...option) *nhcv1alpha1.RemediationBudget {
 		return budget("b", append([]option{maxConcurrent("1")}, options...)...)
 	}
 	for name, tc := range map[string]struct {
-		budget *v1alpha1.RemediationBudget
+		budget *nhcv1alpha1.RemediationBudget
 		want   string
 	}{
 		"maxUnhealthy alone":       {budget: budget("b", maxUnhealthy("30%"))},
@@ -32,18 +32,18 @@ func TestParse(t *testing.T) {
 		"Machines":                 {budget: with(ofMachines)},
 		"everything":               {budget: budget("b", maxUnhealthy("0%"), maxConcurrent("100%"), minInterval(time.Hour), byZone, schedule("0 8-18 * 1,JUL MON-FRI", "Europe/Berlin", time.Hour))},
 		"more than all":            {budget: budget("b", maxUnhealthy("300%"))},
-		"a number as text":         {budget: with(func(s *v1alpha1.RemediationBudgetSpec) { s.MaxUnhealthy = new(intstr.FromString("3")) })},
+		"a number as text":         {budget: with(func(s *nhcv1alpha1.RemediationBudgetSpec) { s.MaxUnhealthy = new(intstr.FromString("3")) })},
 		"spaces around the fields": {budget: with(schedule("  0  8 * *  * ", "", time.Hour))},
 		"question marks":           {budget: with(schedule("0 8 ? * ?", "", time.Hour))},
 		"a leap day":               {budget: with(schedule("0 0 29 2 *", "", time.Hour))},
 		"a day or a weekday":       {budget: with(schedule("0 0 31 2 MON", "", time.Hour))},
 
 		"no limit":    {budget: budget("b"), want: "one of maxUnhealthy, maxConcurrent and minInterval should be specified"},
-		"no selector": {budget: with(func(s *v1alpha1.RemediationBudgetSpec) { s.NodeSelector = nil }), want: neither},
-		"two selectors": {budget: with(func(s *v1alpha1.RemediationBudgetSpec) {
-			s.MachineSelector = &v1alpha1.BudgetMachineSelector{Namespace: "machines"}
+		"no selector": {budget: with(func(s *nhcv1alpha1.RemediationBudgetSpec) { s.NodeSelector = nil }), want: neither},
+		"two selectors": {budget: with(func(s *nhcv1alpha1.RemediationBudgetSpec) {
+			s.MachineSelector = &nhcv1alpha1.BudgetMachineSelector{Namespace: "machines"}
 		}), want: neither},
-		"Machines without a namespace":  {budget: with(ofMachines, func(s *v1alpha1.RemediationBudgetSpec) { s.MachineSelector.Namespace = "" }), want: "machineSelector needs a namespace"},
+		"Machines without a namespace":  {budget: with(ofMachines, func(s *nhcv1alpha1.RemediationBudgetSpec) { s.MachineSelector.Namespace = "" }), want: "machineSelector needs a namespace"},
 		"an operator for Machines":      {budget: with(invalidSelector, ofMachines), want: `Invalid machineSelector: "near" is not a valid label selector operator`},
 		"an operator that is none":      {budget: with(invalidSelector), want: `Invalid nodeSelector: "near" is not a valid label selector operator`},
 		"a negative number":             {budget: budget("b", maxUnhealthy("-1")), want: "maxUnhealthy must be a number or a percentage, and not negative: -1"},
@@ -85,7 +85,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-func invalidSelector(s *v1alpha1.RemediationBudgetSpec) {
+func invalidSelector(s *nhcv1alpha1.RemediationBudgetSpec) {
 	s.NodeSelector.MatchExpressions = []metav1.LabelSelectorRequirement{{Key: "a", Operator: "near"}}
 }
 
@@ -131,7 +131,7 @@ func TestProblems(t *testing.T) {
 			require.Equal(t, want, messages(refusals))
 			require.Zero(t, refusals["a"].Until)
 			require.Zero(t, c.NextChange(noon))
-			require.Equal(t, new(int32(0)), c.Status("b", &v1alpha1.RemediationBudgetStatus{}, noon).RemediationsAllowed)
+			require.Equal(t, new(int32(0)), c.Status("b", &nhcv1alpha1.RemediationBudgetStatus{}, noon).RemediationsAllowed)
 		})
 	}
 	require.Equal(t, &Budget{Name: "b", UID: "b", Generation: 1, Problem: "?", selector: Unreadable(unreadable, "").selector}, Unreadable(unreadable, "?"))

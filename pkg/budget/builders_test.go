@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 )
 
 var noon = time.Date(2026, time.January, 7, 12, 0, 0, 0, time.UTC) // A Wednesday.
@@ -29,11 +29,11 @@ func instant(t *testing.T, text string) time.Time {
 	return at
 }
 
-type option func(*v1alpha1.RemediationBudgetSpec)
+type option func(*nhcv1alpha1.RemediationBudgetSpec)
 
 // budget returns a RemediationBudget for all nodes.
-func budget(name string, options ...option) *v1alpha1.RemediationBudget {
-	b := &v1alpha1.RemediationBudget{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), Generation: 1}}
+func budget(name string, options ...option) *nhcv1alpha1.RemediationBudget {
+	b := &nhcv1alpha1.RemediationBudget{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name), Generation: 1}}
 	b.Spec.NodeSelector = &metav1.LabelSelector{}
 	for _, option := range options {
 		option(&b.Spec)
@@ -42,38 +42,38 @@ func budget(name string, options ...option) *v1alpha1.RemediationBudget {
 }
 
 func maxUnhealthy(limit string) option {
-	return func(s *v1alpha1.RemediationBudgetSpec) { s.MaxUnhealthy = new(intstr.Parse(limit)) }
+	return func(s *nhcv1alpha1.RemediationBudgetSpec) { s.MaxUnhealthy = new(intstr.Parse(limit)) }
 }
 
 func maxConcurrent(limit string) option {
-	return func(s *v1alpha1.RemediationBudgetSpec) { s.MaxConcurrent = new(intstr.Parse(limit)) }
+	return func(s *nhcv1alpha1.RemediationBudgetSpec) { s.MaxConcurrent = new(intstr.Parse(limit)) }
 }
 
 func minInterval(d time.Duration) option {
-	return func(s *v1alpha1.RemediationBudgetSpec) { s.MinInterval = &metav1.Duration{Duration: d} }
+	return func(s *nhcv1alpha1.RemediationBudgetSpec) { s.MinInterval = &metav1.Duration{Duration: d} }
 }
 
-func byZone(s *v1alpha1.RemediationBudgetSpec) { s.TopologyKey = "zone" }
+func byZone(s *nhcv1alpha1.RemediationBudgetSpec) { s.TopologyKey = "zone" }
 
 func because(reason string) option {
-	return func(s *v1alpha1.RemediationBudgetSpec) { s.Reason = reason }
+	return func(s *nhcv1alpha1.RemediationBudgetSpec) { s.Reason = reason }
 }
 
 func selecting(key, value string) option {
-	return func(s *v1alpha1.RemediationBudgetSpec) {
+	return func(s *nhcv1alpha1.RemediationBudgetSpec) {
 		s.NodeSelector = &metav1.LabelSelector{MatchLabels: map[string]string{key: value}}
 	}
 }
 
 // ofMachines has a budget count Machines by the same labels.
-func ofMachines(s *v1alpha1.RemediationBudgetSpec) {
-	s.MachineSelector = &v1alpha1.BudgetMachineSelector{Namespace: "machines", Selector: *s.NodeSelector}
+func ofMachines(s *nhcv1alpha1.RemediationBudgetSpec) {
+	s.MachineSelector = &nhcv1alpha1.BudgetMachineSelector{Namespace: "machines", Selector: *s.NodeSelector}
 	s.NodeSelector = nil
 }
 
 func schedule(cron, zone string, d time.Duration) option {
-	return func(s *v1alpha1.RemediationBudgetSpec) {
-		s.Schedules = append(s.Schedules, v1alpha1.BudgetSchedule{Cron: cron, TimeZone: zone, Duration: metav1.Duration{Duration: d}})
+	return func(s *nhcv1alpha1.RemediationBudgetSpec) {
+		s.ActiveDuring = append(s.ActiveDuring, nhcv1alpha1.BudgetSchedule{Cron: cron, TimeZone: zone, Duration: metav1.Duration{Duration: d}})
 	}
 }
 
@@ -103,7 +103,7 @@ func remediatedSince(name string, started time.Time) Node {
 }
 
 // counts returns Counts with budgets, and nodes named n1, n2 and so on.
-func counts(budgets []*v1alpha1.RemediationBudget, nodes ...Node) *Counts {
+func counts(budgets []*nhcv1alpha1.RemediationBudget, nodes ...Node) *Counts {
 	c := NewCounts()
 	for i, node := range nodes {
 		c.SetNode(fmt.Sprintf("n%d", i+1), node)
@@ -114,7 +114,7 @@ func counts(budgets []*v1alpha1.RemediationBudget, nodes ...Node) *Counts {
 	return c
 }
 
-func budgets(list ...*v1alpha1.RemediationBudget) []*v1alpha1.RemediationBudget { return list }
+func budgets(list ...*nhcv1alpha1.RemediationBudget) []*nhcv1alpha1.RemediationBudget { return list }
 
 // nhc is a asker.
 func nhc(name string) Asker { return Asker{Kind: "NodeHealthCheck", Name: name} }

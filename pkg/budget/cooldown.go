@@ -8,7 +8,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 )
 
@@ -23,7 +23,7 @@ type Past struct {
 
 // PastOf returns what the status of a budget says. No time is later than now: a status written by a clock that was
 // ahead must not delay a group until then.
-func PastOf(budget *v1alpha1.RemediationBudget, now time.Time) *Past {
+func PastOf(budget *nhcv1alpha1.RemediationBudget, now time.Time) *Past {
 	past := &Past{Started: map[string]time.Time{}, Within: map[string]time.Time{}}
 	for i := range budget.Status.Groups {
 		group := &budget.Status.Groups[i]
@@ -36,7 +36,7 @@ func PastOf(budget *v1alpha1.RemediationBudget, now time.Time) *Past {
 		if limitProblem("", budget.Spec.MaxUnhealthy) != "" {
 			continue
 		}
-		if limit, limited := scaled(budget.Spec.MaxUnhealthy, int(group.ObservedNodes)); limited && int(group.UnhealthyNodes) > limit {
+		if limit, limited := scaled(budget.Spec.MaxUnhealthy, int(group.ObservedNodes)); limited && int(group.NotHealthyNodes) > limit {
 			past.Within[group.Name] = time.Time{}
 		}
 	}

@@ -10,16 +10,16 @@ import (
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 )
 
 func cooldown(d time.Duration) option {
-	return func(s *v1alpha1.RemediationBudgetSpec) { s.Cooldown = &metav1.Duration{Duration: d} }
+	return func(s *nhcv1alpha1.RemediationBudgetSpec) { s.Cooldown = &metav1.Duration{Duration: d} }
 }
 
 // pastOf is what a status says by itself.
 func pastOf(status *status, now time.Time) *Past {
-	return PastOf(&v1alpha1.RemediationBudget{Status: *status}, now)
+	return PastOf(&nhcv1alpha1.RemediationBudget{Status: *status}, now)
 }
 
 // TestCooldown: after maxUnhealthy was exceeded, nothing begins until the group has been within it for cooldown: the last
@@ -97,7 +97,7 @@ func TestCooldown(t *testing.T) {
 		}, now: 10 * time.Second, refused: cools, within: 10 * time.Second},
 		"the next leader cannot read the Machines at first": {happens: func() *Counts {
 			ofZones := budget("b", byZone, maxUnhealthy("1"), cooldown(time.Minute), ofMachines)
-			ofZones.Status.Groups = []v1alpha1.BudgetGroup{{Name: "a", ObservedNodes: 3, UnhealthyNodes: 3}}
+			ofZones.Status.Groups = []nhcv1alpha1.BudgetGroup{{Name: "a", ObservedNodes: 3, NotHealthyNodes: 3}}
 			c := NewCounts()
 			c.SetBudget(Unreadable(ofZones, "not read yet"), PastOf(ofZones, noon))
 			c.Woken(noon)

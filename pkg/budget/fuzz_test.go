@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 )
 
 // FuzzSchedule: whatever a schedule says, at any instant, the budget applies or it does not, and
@@ -31,7 +31,7 @@ func FuzzSchedule(f *testing.F) {
 		f.Add("30 0,2 29 2 *", zone, int64(time.Hour), int64(3976214400))
 	}
 	f.Fuzz(func(t *testing.T, cron, zone string, d, seconds int64) {
-		w, err := parseWindow(&v1alpha1.BudgetSchedule{Cron: cron, TimeZone: zone, Duration: metav1.Duration{Duration: time.Duration(d)}})
+		w, err := parseWindow(&nhcv1alpha1.BudgetSchedule{Cron: cron, TimeZone: zone, Duration: metav1.Duration{Duration: time.Duration(d)}})
 		if err != nil {
 			require.NotEmpty(t, err.Error())
 			return
@@ -94,9 +94,9 @@ func FuzzParse(f *testing.F) {
 		}
 		labels := map[string]string{key: "a"}
 		c := counts(budgets(b), Node{Exists: true, Labels: labels}, Node{Exists: true, Labels: labels, NotReady: true}, remediatedSince("a", noon))
-		old := c.Status("b", &v1alpha1.RemediationBudgetStatus{}, noon)
-		require.GreaterOrEqual(t, *old.ObservedNodes, *old.UnhealthyNodes)
-		require.GreaterOrEqual(t, *old.UnhealthyNodes, *old.RemediatingNodes)
+		old := c.Status("b", &nhcv1alpha1.RemediationBudgetStatus{}, noon)
+		require.GreaterOrEqual(t, *old.ObservedNodes, *old.NotHealthyNodes)
+		require.GreaterOrEqual(t, *old.NotHealthyNodes, *old.RemediatingNodes)
 		for i := range old.Groups {
 			if allowed := old.Groups[i].RemediationsAllowed; allowed != nil {
 				require.GreaterOrEqual(t, *allowed, int32(0))

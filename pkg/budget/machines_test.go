@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 )
 
 // machineIn returns a node that is a Machine with the labels of a zone.
@@ -24,7 +24,7 @@ func TestMachineRules(t *testing.T) {
 	zones := budgets(budget("zones", byZone, maxUnhealthy("1"), ofMachines))
 	pool := budgets(budget("pool", maxConcurrent("50%"), ofMachines))
 	for name, tc := range map[string]struct {
-		budgets []*v1alpha1.RemediationBudget
+		budgets []*nhcv1alpha1.RemediationBudget
 		nodes   []Node
 		want    string
 	}{

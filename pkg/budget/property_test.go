@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 )
 
 // TestProperties follows random simulations. Whatever happens: what Admit and Woken say is what
@@ -71,7 +71,7 @@ func requireCounts(t *testing.T, s *simulation) {
 	require.Equal(t, scratch.snapshot(), s.counts.snapshot(), "seed %d", s.seed)
 	for name, b := range s.budgets {
 		counted := s.counts.find(name)
-		for _, old := range []*v1alpha1.RemediationBudgetStatus{{}, &b.Status} {
+		for _, old := range []*nhcv1alpha1.RemediationBudgetStatus{{}, &b.Status} {
 			require.Equal(t, scratch.Status(name, old, s.now), s.counts.Status(name, old, s.now))
 		}
 		for group, began := range b.began {

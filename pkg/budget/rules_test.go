@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 )
 
 // many returns a number of equal nodes.
@@ -21,12 +21,12 @@ func many(n int, node Node) []Node { return slices.Repeat([]Node{node}, n) }
 // might be said (spec B2 to B5.1).
 func TestRules(t *testing.T) {
 	t.Parallel()
-	stop := []*v1alpha1.RemediationBudget{budget("stop", maxConcurrent("0"))}
-	zones := []*v1alpha1.RemediationBudget{budget("zones", byZone, maxUnhealthy("30%"))}
-	pace := []*v1alpha1.RemediationBudget{budget("pace", minInterval(5*time.Minute))}
-	freeze := []*v1alpha1.RemediationBudget{budget("freeze", maxConcurrent("0"), schedule("0 8 * * MON-FRI", "Europe/Berlin", 10*time.Hour), because("Trading hours"))}
+	stop := []*nhcv1alpha1.RemediationBudget{budget("stop", maxConcurrent("0"))}
+	zones := []*nhcv1alpha1.RemediationBudget{budget("zones", byZone, maxUnhealthy("30%"))}
+	pace := []*nhcv1alpha1.RemediationBudget{budget("pace", minInterval(5*time.Minute))}
+	freeze := []*nhcv1alpha1.RemediationBudget{budget("freeze", maxConcurrent("0"), schedule("0 8 * * MON-FRI", "Europe/Berlin", 10*time.Hour), because("Trading hours"))}
 	for name, tc := range map[string]struct {
-		budgets []*v1alpha1.RemediationBudget
+		budgets []*nhcv1alpha1.RemediationBudget
 		nodes   []Node
 		// without means that the candidate is a Machine without a Node.
 		without bool

@@ -12,7 +12,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 )
 
 // simulation is a cluster to which things happen at random, and the Counts that are told.
@@ -32,7 +32,7 @@ type simulation struct {
 }
 
 type simulatedBudget struct {
-	*v1alpha1.RemediationBudget
+	*nhcv1alpha1.RemediationBudget
 	// began are the last beginnings by group, last their nodes, and floor is that of all groups.
 	began map[string]time.Time
 	last  map[string]string
@@ -344,7 +344,7 @@ func (b *simulatedBudget) counts(n *simulatedNode) bool {
 
 // restart starts a new process: it knows what status and caches say.
 func (s *simulation) restart() {
-	statuses := map[string]*v1alpha1.RemediationBudgetStatus{}
+	statuses := map[string]*nhcv1alpha1.RemediationBudgetStatus{}
 	for name, b := range s.budgets {
 		statuses[name] = s.counts.Status(name, &b.Status, s.now)
 		for group := range s.counts.find(name).groups {

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 
+	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 )
@@ -23,23 +24,23 @@ import (
 // Status returns the status of a budget at the instant now (spec B5.2). It returns old itself if
 // nothing has changed, or if there is no such budget. The waiting nodes are those that Admit and
 // Woken have found last.
-func (c *Counts) Status(name string, old *v1alpha1.RemediationBudgetStatus, now time.Time) *v1alpha1.RemediationBudgetStatus {
+func (c *Counts) Status(name string, old *nhcv1alpha1.RemediationBudgetStatus, now time.Time) *nhcv1alpha1.RemediationBudgetStatus {
 	budget := c.find(name)
 	if budget == nil {
 		return old
 	}
-	status := &v1alpha1.RemediationBudgetStatus{
-		ObservedGeneration: budget.Generation, ObservedNodes: new(int32), UnhealthyNodes: new(int32), RemediatingNodes: new(int32),
+	status := &nhcv1alpha1.RemediationBudgetStatus{
+		ObservedGeneration: budget.Generation, ObservedNodes: new(int32), NotHealthyNodes: new(int32), RemediatingNodes: new(int32),
 		Groups: budget.report(now), Conditions: slices.Clone(old.Conditions),
 	}
 	for i := range status.Groups {
 		group := &status.Groups[i]
 		*status.ObservedNodes += group.ObservedNodes
-		*status.UnhealthyNodes += group.UnhealthyNodes
+		*status.NotHealthyNodes += group.NotHealthyNodes
 		*status.RemediatingNodes += group.RemediatingNodes
 	}
 	status.RemediationsAllowed = budget.leastAllowed(status.Groups, now)
-	status.Groups = status.Groups[:min(len(status.Groups), v1alpha1.MaxBudgetGroups)]
+	status.Groups = status.Groups[:min(len(status.Groups), nhcv1alpha1.MaxBudgetGroups)]
 	budget.setConditions(&status.Conditions, c.waitingFor(name), now)
 	if equality.Semantic.DeepEqual(old, status) {
 		return old
@@ -49,8 +50,8 @@ func (c *Counts) Status(name string, old *v1alpha1.RemediationBudgetStatus, now 
 
 // report returns all groups that have nodes, and those whose past still counts for minInterval or
 // cooldown. Groups that allow the fewest remediations come first.
-func (b *counted) report(now time.Time) []v1alpha1.BudgetGroup {
-	groups := slices.Grow([]v1alpha1.BudgetGroup(nil), len(b.groups))
+func (b *counted) report(now time.Time) []nhcv1alpha1.BudgetGroup {
+	groups := slices.Grow([]nhcv1alpha1.BudgetGroup(nil), len(b.groups))
 	for _, g := range b.groups {
 		if g = g.shown(); g.observed > 0 {
 			groups = append(groups, g.report(now))
@@ -62,15 +63,15 @@ func (b *counted) report(now time.Time) []v1alpha1.BudgetGroup {
 			groups = append(groups, g.report(now))
 		}
 	}
-	slices.SortFunc(groups, func(a, b v1alpha1.BudgetGroup) int {
-		return cmp.Or(compareAllowed(a.RemediationsAllowed, b.RemediationsAllowed), cmp.Compare(b.UnhealthyNodes, a.UnhealthyNodes), cmp.Compare(a.Name, b.Name))
+	slices.SortFunc(groups, func(a, b nhcv1alpha1.BudgetGroup) int {
+		return cmp.Or(compareAllowed(a.RemediationsAllowed, b.RemediationsAllowed), cmp.Compare(b.NotHealthyNodes, a.NotHealthyNodes), cmp.Compare(a.Name, b.Name))
 	})
 	return groups
 }
 
-func (g *group) report(now time.Time) v1alpha1.BudgetGroup {
-	reported := v1alpha1.BudgetGroup{
-		Name: g.name, ObservedNodes: int32(g.observed), UnhealthyNodes: int32(g.unhealthy), RemediatingNodes: int32(g.remediating),
+func (g *group) report(now time.Time) nhcv1alpha1.BudgetGroup {
+	reported := nhcv1alpha1.BudgetGroup{
+		Name: g.name, ObservedNodes: int32(g.observed), NotHealthyNodes: int32(g.unhealthy), RemediatingNodes: int32(g.remediating),
 	}
 	if allowed, limited := g.allowed(now); limited {
 		reported.RemediationsAllowed = new(int32(allowed))
@@ -84,7 +85,7 @@ func (g *group) report(now time.Time) v1alpha1.BudgetGroup {
 
 // leastAllowed returns how many remediations the tightest group with nodes allows. Without
 // such a group, it is what the budget allows an empty group.
-func (b *counted) leastAllowed(groups []v1alpha1.BudgetGroup, now time.Time) *int32 {
+func (b *counted) leastAllowed(groups []nhcv1alpha1.BudgetGroup, now time.Time) *int32 {
 	for i := range groups {
 		if groups[i].ObservedNodes > 0 {
 			return groups[i].RemediationsAllowed
@@ -128,19 +129,19 @@ func (c *Counts) WaitingNodes(budget string) int { return len(c.waitingFor(budge
 func (b *counted) setConditions(conditions *[]metav1.Condition, waiting []string, now time.Time) {
 	at := metav1.NewTime(now.Truncate(time.Second))
 	valid := metav1.Condition{
-		Type: v1alpha1.ConditionBudgetValid, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonBudgetValid,
+		Type: nhcv1alpha1.ConditionBudgetValid, Status: metav1.ConditionTrue, Reason: nhcv1alpha1.ReasonBudgetValid,
 		Message: "The budget can be evaluated", ObservedGeneration: b.Generation, LastTransitionTime: at,
 	}
 	if b.Problem != "" {
-		valid.Status, valid.Reason = metav1.ConditionFalse, v1alpha1.ReasonInvalidBudget
+		valid.Status, valid.Reason = metav1.ConditionFalse, nhcv1alpha1.ReasonInvalidBudget
 		valid.Message = b.Problem + ". Until it is corrected, the budget refuses all Nodes that it selects"
 	}
 	exhausted := metav1.Condition{
-		Type: v1alpha1.ConditionBudgetExhausted, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonBudgetAvailable,
+		Type: nhcv1alpha1.ConditionBudgetExhausted, Status: metav1.ConditionFalse, Reason: nhcv1alpha1.ReasonBudgetAvailable,
 		Message: "No node waits for the budget", ObservedGeneration: b.Generation, LastTransitionTime: at,
 	}
 	if len(waiting) > 0 {
-		exhausted.Status, exhausted.Reason, exhausted.Message = metav1.ConditionTrue, v1alpha1.ReasonBudgetExhausted, explainWaiting(waiting)
+		exhausted.Status, exhausted.Reason, exhausted.Message = metav1.ConditionTrue, nhcv1alpha1.ReasonBudgetExhausted, explainWaiting(waiting)
 	}
 	set := []metav1.Condition{valid, exhausted}
 	if b.Problem != "" {
@@ -178,22 +179,22 @@ type Event struct {
 }
 
 // Events returns what has happened between two statuses of a budget (spec B5.3).
-func Events(old, status *v1alpha1.RemediationBudgetStatus) (events []Event) {
-	valid, exhausted := v1alpha1.ConditionBudgetValid, v1alpha1.ConditionBudgetExhausted
+func Events(old, status *nhcv1alpha1.RemediationBudgetStatus) (events []Event) {
+	valid, exhausted := nhcv1alpha1.ConditionBudgetValid, nhcv1alpha1.ConditionBudgetExhausted
 	if meta.IsStatusConditionFalse(status.Conditions, valid) && messageOf(status, valid) != messageOf(old, valid) {
-		events = append(events, Event{Type: corev1.EventTypeWarning, Reason: v1alpha1.ReasonInvalidBudget, Note: messageOf(status, valid)})
+		events = append(events, Event{Type: corev1.EventTypeWarning, Reason: nhcv1alpha1.ReasonInvalidBudget, Note: messageOf(status, valid)})
 	}
 	was, is := meta.IsStatusConditionTrue(old.Conditions, exhausted), meta.IsStatusConditionTrue(status.Conditions, exhausted)
 	switch {
 	case is && !was:
-		events = append(events, Event{Type: corev1.EventTypeWarning, Reason: v1alpha1.ReasonBudgetExhausted, Note: messageOf(status, exhausted)})
+		events = append(events, Event{Type: corev1.EventTypeWarning, Reason: nhcv1alpha1.ReasonBudgetExhausted, Note: messageOf(status, exhausted)})
 	case was && !is:
-		events = append(events, Event{Type: corev1.EventTypeNormal, Reason: v1alpha1.ReasonBudgetAvailable, Note: messageOf(status, exhausted)})
+		events = append(events, Event{Type: corev1.EventTypeNormal, Reason: nhcv1alpha1.ReasonBudgetAvailable, Note: messageOf(status, exhausted)})
 	}
 	return events
 }
 
-func messageOf(status *v1alpha1.RemediationBudgetStatus, condition string) string {
+func messageOf(status *nhcv1alpha1.RemediationBudgetStatus, condition string) string {
 	if found := meta.FindStatusCondition(status.Conditions, condition); found != nil {
 		return found.Message
 	}

@@ -15,14 +15,15 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
 
-type status = v1alpha1.RemediationBudgetStatus
+type status = nhcv1alpha1.RemediationBudgetStatus
 
 // ofGroup is what status says of a group. A negative allowed means that it is not limited.
-func ofGroup(name string, observed, unhealthy, remediating, allowed int32, lastStarted ...time.Time) v1alpha1.BudgetGroup {
-	g := v1alpha1.BudgetGroup{Name: name, ObservedNodes: observed, UnhealthyNodes: unhealthy, RemediatingNodes: remediating}
+func ofGroup(name string, observed, unhealthy, remediating, allowed int32, lastStarted ...time.Time) nhcv1alpha1.BudgetGroup {
+	g := nhcv1alpha1.BudgetGroup{Name: name, ObservedNodes: observed, NotHealthyNodes: unhealthy, RemediatingNodes: remediating}
 	if allowed >= 0 {
 		g.RemediationsAllowed = &allowed
 	}
@@ -37,67 +38,67 @@ func TestNumbers(t *testing.T) {
 	t.Parallel()
 	dayBefore := after(-24 * time.Hour)
 	for name, tc := range map[string]struct {
-		budget *v1alpha1.RemediationBudget
+		budget *nhcv1alpha1.RemediationBudget
 		nodes  []Node
 		now    time.Time
 		// allowed is that of the whole budget, negative if it is not limited.
 		allowed int32
-		groups  []v1alpha1.BudgetGroup
+		groups  []nhcv1alpha1.BudgetGroup
 	}{
 		"no nodes, a number":            {budget: budget("b", maxConcurrent("2")), now: noon, allowed: 2},
 		"no nodes, a percentage":        {budget: budget("b", maxUnhealthy("50%")), now: noon, allowed: 0},
 		"no nodes, no limit now":        {budget: budget("b", maxConcurrent("0"), schedule("0 13 * * *", "", time.Hour)), now: noon, allowed: -1},
-		"maxUnhealthy":                  {budget: budget("b", maxUnhealthy("3")), nodes: many(5, healthy("a")), now: noon, allowed: 3, groups: []v1alpha1.BudgetGroup{ofGroup("", 5, 0, 0, 3)}},
-		"maxUnhealthy: some are failed": {budget: budget("b", maxUnhealthy("3")), nodes: many(3, notReady("a")), now: noon, allowed: 3, groups: []v1alpha1.BudgetGroup{ofGroup("", 3, 3, 0, 3)}},
+		"maxUnhealthy":                  {budget: budget("b", maxUnhealthy("3")), nodes: many(5, healthy("a")), now: noon, allowed: 3, groups: []nhcv1alpha1.BudgetGroup{ofGroup("", 5, 0, 0, 3)}},
+		"maxUnhealthy: some are failed": {budget: budget("b", maxUnhealthy("3")), nodes: many(3, notReady("a")), now: noon, allowed: 3, groups: []nhcv1alpha1.BudgetGroup{ofGroup("", 3, 3, 0, 3)}},
 		"maxUnhealthy: less those under remediation": {
 			budget: budget("b", maxUnhealthy("3")), nodes: slices.Concat(many(2, remediated("a")), many(1, notReady("a"))), now: noon,
-			allowed: 1, groups: []v1alpha1.BudgetGroup{ofGroup("", 3, 3, 2, 1, dayBefore)},
+			allowed: 1, groups: []nhcv1alpha1.BudgetGroup{ofGroup("", 3, 3, 2, 1, dayBefore)},
 		},
 		"maxUnhealthy: too many": {
 			budget: budget("b", maxUnhealthy("3")), nodes: slices.Concat(many(2, remediated("a")), many(2, notReady("a"))), now: noon,
-			allowed: 0, groups: []v1alpha1.BudgetGroup{ofGroup("", 4, 4, 2, 0, dayBefore)},
+			allowed: 0, groups: []nhcv1alpha1.BudgetGroup{ofGroup("", 4, 4, 2, 0, dayBefore)},
 		},
 		"maxConcurrent": {
 			budget: budget("b", maxConcurrent("3")), nodes: slices.Concat(many(2, remediated("a")), many(9, notReady("a"))), now: noon,
-			allowed: 1, groups: []v1alpha1.BudgetGroup{ofGroup("", 11, 11, 2, 1, dayBefore)},
+			allowed: 1, groups: []nhcv1alpha1.BudgetGroup{ofGroup("", 11, 11, 2, 1, dayBefore)},
 		},
 		"maxConcurrent: more than that": {
 			budget: budget("b", maxConcurrent("3")), nodes: many(5, remediated("a")), now: noon,
-			allowed: 0, groups: []v1alpha1.BudgetGroup{ofGroup("", 5, 5, 5, 0, dayBefore)},
+			allowed: 0, groups: []nhcv1alpha1.BudgetGroup{ofGroup("", 5, 5, 5, 0, dayBefore)},
 		},
 		"maxConcurrent: percentage rounded up": {
-			budget: budget("b", maxConcurrent("25%")), nodes: many(5, healthy("a")), now: noon, allowed: 2, groups: []v1alpha1.BudgetGroup{ofGroup("", 5, 0, 0, 2)},
+			budget: budget("b", maxConcurrent("25%")), nodes: many(5, healthy("a")), now: noon, allowed: 2, groups: []nhcv1alpha1.BudgetGroup{ofGroup("", 5, 0, 0, 2)},
 		},
 		"minInterval: one": {
-			budget: budget("b", minInterval(time.Hour)), nodes: many(5, healthy("a")), now: noon, allowed: 1, groups: []v1alpha1.BudgetGroup{ofGroup("", 5, 0, 0, 1)},
+			budget: budget("b", minInterval(time.Hour)), nodes: many(5, healthy("a")), now: noon, allowed: 1, groups: []nhcv1alpha1.BudgetGroup{ofGroup("", 5, 0, 0, 1)},
 		},
 		"minInterval: not yet": {
 			budget: budget("b", minInterval(time.Hour)), nodes: many(1, remediatedSince("a", noon)), now: after(time.Hour - 1),
-			allowed: 0, groups: []v1alpha1.BudgetGroup{ofGroup("", 1, 1, 1, 0, noon)},
+			allowed: 0, groups: []nhcv1alpha1.BudgetGroup{ofGroup("", 1, 1, 1, 0, noon)},
 		},
 		"minInterval: one again": {
 			budget: budget("b", minInterval(time.Hour)), nodes: many(1, remediatedSince("a", noon)), now: after(time.Hour),
-			allowed: 1, groups: []v1alpha1.BudgetGroup{ofGroup("", 1, 1, 1, 1, noon)},
+			allowed: 1, groups: []nhcv1alpha1.BudgetGroup{ofGroup("", 1, 1, 1, 1, noon)},
 		},
 		"all three: the least": {
 			budget: budget("b", maxUnhealthy("9"), maxConcurrent("5"), minInterval(time.Hour)), nodes: many(5, healthy("a")), now: noon,
-			allowed: 1, groups: []v1alpha1.BudgetGroup{ofGroup("", 5, 0, 0, 1)},
+			allowed: 1, groups: []nhcv1alpha1.BudgetGroup{ofGroup("", 5, 0, 0, 1)},
 		},
 		"outside of its schedule": {
 			budget: budget("b", maxConcurrent("0"), schedule("0 13 * * *", "", time.Hour)), nodes: many(5, healthy("a")), now: noon,
-			allowed: -1, groups: []v1alpha1.BudgetGroup{ofGroup("", 5, 0, 0, -1)},
+			allowed: -1, groups: []nhcv1alpha1.BudgetGroup{ofGroup("", 5, 0, 0, -1)},
 		},
 		"it cannot be evaluated": {
-			budget: budget("b", maxConcurrent("x")), nodes: many(5, healthy("a")), now: noon, allowed: 0, groups: []v1alpha1.BudgetGroup{ofGroup("", 5, 0, 0, 0)},
+			budget: budget("b", maxConcurrent("x")), nodes: many(5, healthy("a")), now: noon, allowed: 0, groups: []nhcv1alpha1.BudgetGroup{ofGroup("", 5, 0, 0, 0)},
 		},
 		"only what is selected": {
 			budget: budget("b", selecting("zone", "a"), maxConcurrent("1")), nodes: []Node{healthy("a"), healthy("b"), healthy("")}, now: noon,
-			allowed: 1, groups: []v1alpha1.BudgetGroup{ofGroup("", 1, 0, 0, 1)},
+			allowed: 1, groups: []nhcv1alpha1.BudgetGroup{ofGroup("", 1, 0, 0, 1)},
 		},
 		"groups: the tightest first, then by unhealthy nodes, then by name": {
 			budget: budget("b", byZone, maxConcurrent("2")), now: noon, allowed: 0,
 			nodes: slices.Concat(many(3, healthy("a")), many(1, remediated("b")), many(1, notReady("")), many(2, remediated("c")), many(1, healthy("d"))),
-			groups: []v1alpha1.BudgetGroup{
+			groups: []nhcv1alpha1.BudgetGroup{
 				ofGroup("c", 2, 2, 2, 0, dayBefore), ofGroup("b", 1, 1, 1, 1, dayBefore), ofGroup("", 1, 1, 0, 2), ofGroup("a", 3, 0, 0, 2), ofGroup("d", 1, 0, 0, 2),
 			},
 		},
@@ -111,10 +112,10 @@ func TestNumbers(t *testing.T) {
 			var sum tally
 			for i := range tc.groups {
 				sum.observed += int(tc.groups[i].ObservedNodes)
-				sum.unhealthy += int(tc.groups[i].UnhealthyNodes)
+				sum.unhealthy += int(tc.groups[i].NotHealthyNodes)
 				sum.remediating += int(tc.groups[i].RemediatingNodes)
 			}
-			require.Equal(t, tally{int(*got.ObservedNodes), int(*got.UnhealthyNodes), int(*got.RemediatingNodes)}, sum, "the numbers of all groups")
+			require.Equal(t, tally{int(*got.ObservedNodes), int(*got.NotHealthyNodes), int(*got.RemediatingNodes)}, sum, "the numbers of all groups")
 			if tc.allowed < 0 {
 				require.Nil(t, got.RemediationsAllowed)
 			} else {
@@ -138,18 +139,18 @@ func TestManyGroups(t *testing.T) {
 	}
 	c := counts(budgets(budget("b", byZone, maxConcurrent("1"))), nodes...)
 	got := c.Status("b", &status{}, noon)
-	require.Len(t, got.Groups, v1alpha1.MaxBudgetGroups)
+	require.Len(t, got.Groups, nhcv1alpha1.MaxBudgetGroups)
 	require.Equal(t, ofGroup("z250", 2, 1, 1, 0, noon), got.Groups[0])
 	require.Equal(t, ofGroup("z299", 2, 1, 1, 0, noon), got.Groups[49])
 	require.Equal(t, ofGroup("z000", 1, 0, 0, 1), got.Groups[50])
 	require.Equal(t, ofGroup("z049", 1, 0, 0, 1), got.Groups[99])
-	require.Equal(t, []int32{350, 50, 50, 0}, []int32{*got.ObservedNodes, *got.UnhealthyNodes, *got.RemediatingNodes, *got.RemediationsAllowed})
+	require.Equal(t, []int32{350, 50, 50, 0}, []int32{*got.ObservedNodes, *got.NotHealthyNodes, *got.RemediatingNodes, *got.RemediationsAllowed})
 
 	for i := range 50 {
 		c.SetNode(fmt.Sprintf("n%d", 252+2*i), healthy(fmt.Sprintf("z%03d", 250+i)))
 	}
 	got = c.Status("b", got, noon)
-	require.Equal(t, []int32{350, 0, 0, 1}, []int32{*got.ObservedNodes, *got.UnhealthyNodes, *got.RemediatingNodes, *got.RemediationsAllowed})
+	require.Equal(t, []int32{350, 0, 0, 1}, []int32{*got.ObservedNodes, *got.NotHealthyNodes, *got.RemediatingNodes, *got.RemediationsAllowed})
 	require.Equal(t, "z000", got.Groups[0].Name)
 }
 
@@ -167,7 +168,7 @@ func TestConditions(t *testing.T) {
 		require.Equal(t, old, before, "%s: the old one is not changed", what)
 		stalled := meta.FindStatusCondition(got.Conditions, v1alpha1.ConditionStalled)
 		require.Equal(t, valid == metav1.ConditionFalse, stalled != nil && stalled.Status == metav1.ConditionTrue, "B5.2 %s", what)
-		for kind, want := range map[string]metav1.ConditionStatus{v1alpha1.ConditionBudgetValid: valid, v1alpha1.ConditionBudgetExhausted: exhausted} {
+		for kind, want := range map[string]metav1.ConditionStatus{nhcv1alpha1.ConditionBudgetValid: valid, nhcv1alpha1.ConditionBudgetExhausted: exhausted} {
 			condition, was := meta.FindStatusCondition(got.Conditions, kind), meta.FindStatusCondition(old.Conditions, kind)
 			require.Equal(t, want, condition.Status, what)
 			require.Equal(t, got.ObservedGeneration, condition.ObservedGeneration, what)
@@ -177,7 +178,7 @@ func TestConditions(t *testing.T) {
 				require.Equal(t, now.Truncate(time.Second), condition.LastTransitionTime.Time, what)
 			}
 		}
-		require.Equal(t, message, meta.FindStatusCondition(got.Conditions, v1alpha1.ConditionBudgetExhausted).Message, what)
+		require.Equal(t, message, meta.FindStatusCondition(got.Conditions, nhcv1alpha1.ConditionBudgetExhausted).Message, what)
 		require.Equal(t, events, Events(before, got), what)
 		require.Empty(t, Events(got, got), "%s: each once", what)
 		require.Same(t, got, c.Status("b", got, now.Add(time.Hour)), "%s: later", what)
@@ -229,7 +230,7 @@ func TestMessagesAreBounded(t *testing.T) {
 	}
 	require.Len(t, begin(c, nhc("x"), noon, candidates...), 12)
 	exhausted := func(budget string) string {
-		return meta.FindStatusCondition(c.Status(budget, &status{}, noon).Conditions, v1alpha1.ConditionBudgetExhausted).Message
+		return meta.FindStatusCondition(c.Status(budget, &status{}, noon).Conditions, nhcv1alpha1.ConditionBudgetExhausted).Message
 	}
 	require.Equal(t, "12 nodes wait: n00, n01, n02, n03, n04, n05, n06, n07, n08, n09 and 2 more", exhausted("b"))
 	begin(c, nhc("x"), noon, candidates[:10]...)
@@ -257,7 +258,7 @@ func TestRestart(t *testing.T) {
 	c.Admit(nhc("x"), nil, after(3*time.Minute))
 	c.SetNode("n2", Node{}) // The last one of its group.
 	old := c.Status("b", &status{}, after(3*time.Minute))
-	require.Equal(t, []v1alpha1.BudgetGroup{ofGroup("", 1, 1, 0, 0, after(2*time.Minute)), ofGroup("a", 1, 1, 0, 0, noon), ofGroup("b", 0, 0, 0, 0, after(time.Minute))}, old.Groups)
+	require.Equal(t, []nhcv1alpha1.BudgetGroup{ofGroup("", 1, 1, 0, 0, after(2*time.Minute)), ofGroup("a", 1, 1, 0, 0, noon), ofGroup("b", 0, 0, 0, 0, after(time.Minute))}, old.Groups)
 
 	restarted := NewCounts()
 	restarted.SetBudget(Parse(zones), pastOf(old, after(3*time.Minute)))
@@ -268,8 +269,8 @@ func TestRestart(t *testing.T) {
 	require.Equal(t, map[string]string{
 		"n1": "b a: next begin at 2026-01-07T13:00:00Z", "n2": "b b: next begin at 2026-01-07T13:01:00Z", "n3": `b "": next begin at 2026-01-07T13:02:00Z`,
 	}, begin(restarted, nhc("x"), after(3*time.Minute), due("n1", 1), due("n2", 1), due("n3", 1)))
-	require.Empty(t, pastOf(&status{Groups: []v1alpha1.BudgetGroup{{Name: "a"}}}, noon).Started)
-	ahead := &status{Groups: []v1alpha1.BudgetGroup{{Name: "a", LastStarted: new(metav1.NewTime(after(time.Hour)))}}}
+	require.Empty(t, pastOf(&status{Groups: []nhcv1alpha1.BudgetGroup{{Name: "a"}}}, noon).Started)
+	ahead := &status{Groups: []nhcv1alpha1.BudgetGroup{{Name: "a", LastStarted: new(metav1.NewTime(after(time.Hour)))}}}
 	require.Equal(t, map[string]time.Time{"a": noon}, pastOf(ahead, noon).Started, "a clock was ahead")
 }
 
@@ -281,9 +282,9 @@ func TestEmptyGroups(t *testing.T) {
 	c.SetNode("n2", remediatedSince("a", noon))
 	c.SetNode("n2", Node{})
 	got := c.Status("b", &status{}, after(time.Hour-1))
-	require.Equal(t, []v1alpha1.BudgetGroup{ofGroup("a", 0, 0, 0, 0, noon), ofGroup("b", 1, 0, 0, 1)}, got.Groups)
+	require.Equal(t, []nhcv1alpha1.BudgetGroup{ofGroup("a", 0, 0, 0, 0, noon), ofGroup("b", 1, 0, 0, 1)}, got.Groups)
 	require.Equal(t, new(int32(1)), got.RemediationsAllowed)
-	require.Equal(t, []v1alpha1.BudgetGroup{ofGroup("b", 1, 0, 0, 1)}, c.Status("b", got, after(time.Hour)).Groups)
+	require.Equal(t, []nhcv1alpha1.BudgetGroup{ofGroup("b", 1, 0, 0, 1)}, c.Status("b", got, after(time.Hour)).Groups)
 	require.Empty(t, begin(c, nhc("x"), noon, due("machine", 1)))
 	require.Len(t, c.Status("b", got, after(time.Hour)).Groups, 2, "a Machine without a Node, under remediation")
 }
@@ -297,7 +298,7 @@ func TestNamesake(t *testing.T) {
 	namesake := budget("b", minInterval(time.Hour))
 	namesake.UID = "other"
 	c.SetBudget(Parse(namesake), PastOf(namesake, noon))
-	require.Equal(t, []v1alpha1.BudgetGroup{ofGroup("", 1, 1, 0, 1)}, c.Status("b", &namesake.Status, noon).Groups)
+	require.Equal(t, []nhcv1alpha1.BudgetGroup{ofGroup("", 1, 1, 0, 1)}, c.Status("b", &namesake.Status, noon).Groups)
 }
 
 // TestStatusOfAttempts: a remediation that has not begun does not show in status, as something else may

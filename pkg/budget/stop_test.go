@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 )
 
 // TestNextSteps: only a budget that permits nothing holds a next step, and wakes its health check when that
@@ -29,7 +29,7 @@ func TestNextSteps(t *testing.T) {
 		"no unhealthy one": {maxUnhealthy("0"), ""},
 		"an interval":      {minInterval(48 * time.Hour), ""},
 		"invalid":          {schedule("never", "UTC", time.Hour), ""},
-		"another time": {func(s *v1alpha1.RemediationBudgetSpec) {
+		"another time": {func(s *nhcv1alpha1.RemediationBudgetSpec) {
 			maxConcurrent("0")(s)
 			schedule("0 3 * * *", "UTC", time.Hour)(s)
 		}, ""},

@@ -12,7 +12,7 @@ import (
 
 	"github.com/robfig/cron/v3"
 
-	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 )
 
@@ -28,7 +28,7 @@ type window struct {
 var fiveFields = regexp.MustCompile(`^ *[0-9A-Za-z*/,?-]+( +[0-9A-Za-z*/,?-]+){4} *$`)
 
 // parseWindow reads a schedule. The error says what is wrong with it.
-func parseWindow(schedule *v1alpha1.BudgetSchedule) (window, error) {
+func parseWindow(schedule *nhcv1alpha1.BudgetSchedule) (window, error) {
 	if !fiveFields.MatchString(schedule.Cron) {
 		return window{}, errors.New("cron must have five fields: minute, hour, day of the month, month and day of the week")
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 )
 
 // TestMoments compares next with looking at every minute, around the days on which clocks change.
@@ -40,7 +40,7 @@ func TestMoments(t *testing.T) {
 		weekdays := distinct(random, 7, 5)
 		cron := fmt.Sprintf("%d,%d %d,%d * * %d,%d,%d,%d,%d", minutes[0], minutes[1], hours[0], hours[1], weekdays[0], weekdays[1], weekdays[2], weekdays[3], weekdays[4])
 		zone := zones[random.IntN(len(zones))]
-		w, err := parseWindow(&v1alpha1.BudgetSchedule{Cron: cron, TimeZone: zone, Duration: metav1.Duration{Duration: time.Second}})
+		w, err := parseWindow(&nhcv1alpha1.BudgetSchedule{Cron: cron, TimeZone: zone, Duration: metav1.Duration{Duration: time.Second}})
 		require.NoError(t, err)
 		matches := func(local time.Time) bool {
 			return slices.Contains(minutes, local.Minute()) && slices.Contains(hours, local.Hour()) && slices.Contains(weekdays, int(local.Weekday()))

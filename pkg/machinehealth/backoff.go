@@ -107,7 +107,7 @@ const backOffPrefix = "machine-owner-"
 func BackOffLeaseName(owner types.UID) string { return backOffPrefix + string(owner) }
 
 // annotationOwner names the owner in its lease, for people.
-const annotationOwner = "nhc-controller/owner"
+const annotationOwner = "nhc-controller.io/owner"
 
 // begin returns the lease to write before a Machine is deleted, and nil if that deletion begins no
 // round (spec M14.3, M14.4). old is the lease of the owner, nil if there is none.

@@ -121,7 +121,7 @@ func newMachineSet(t *testing.T) *machineSet {
 	return &machineSet{t: t, now: epoch, machines: map[string]*instance{}}
 }
 
-// TestLivesOfMachines is the table of M14.5, and what M14.6 says about the autoscaler.
+// TestLivesOfMachines has the lives of M14.5, and what M14.6 says about the autoscaler.
 func TestLivesOfMachines(t *testing.T) {
 	t.Parallel()
 	clock := func(minutes, seconds int) time.Duration {

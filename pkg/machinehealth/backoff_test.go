@@ -103,7 +103,7 @@ func TestBackOffLease(t *testing.T) {
 	t.Parallel()
 	now := epoch.Add(time.Hour + 300*time.Millisecond)
 	whole := new(metav1.NewMicroTime(epoch.Add(time.Hour)))
-	describe := map[string]string{"nhc-controller/owner": "MachineSet.machine.openshift.io/machines/set"}
+	describe := map[string]string{"nhc-controller.io/owner": "MachineSet.machine.openshift.io/machines/set"}
 	lease := func(count, seconds int32, acquired *metav1.MicroTime) *coordinationv1.Lease {
 		return &coordinationv1.Lease{
 			ObjectMeta: metav1.ObjectMeta{Name: "machine-owner-set-uid", Annotations: describe},
@@ -143,7 +143,7 @@ func TestBackOffLease(t *testing.T) {
 	tiny := BackOff{Base: time.Millisecond, Cap: time.Millisecond}
 	require.Equal(t, int32(1), *tiny.begin(nil, testOwner, machine("m"), now).Spec.LeaseDurationSeconds, "M14.4: a lease that the API accepts")
 	core := machine("m", func(m *Machine) { m.OwnerReferences[0].APIVersion = "v1" })
-	require.Equal(t, "MachineSet/machines/set", defaultBackOff.begin(nil, testOwner, core, now).Annotations["nhc-controller/owner"])
+	require.Equal(t, "MachineSet/machines/set", defaultBackOff.begin(nil, testOwner, core, now).Annotations["nhc-controller.io/owner"])
 }
 
 // TestBackOffDecides: which deletions are slowed down, and how.

@@ -113,19 +113,6 @@ func (t *Tracker) IsLast(owner string, resource schema.GroupResource, version st
 	return version != "" && t.writes[owner][resource].version == version
 }
 
-// Unseen reports whether any owner has written a resource after the version that its
-// store shows.
-func (t *Tracker) Unseen(resource schema.GroupResource, store Store) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, writes := range t.writes {
-		if wrote, written := writes[resource]; written && Behind(store, wrote.version) {
-			return true
-		}
-	}
-	return false
-}
-
 // Covers reports whether version is not newer than the newest one of resource that owner has written and
 // that no cache has shown.
 func (t *Tracker) Covers(owner string, resource schema.GroupResource, version string) bool {

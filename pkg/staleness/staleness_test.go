@@ -40,9 +40,6 @@ func TestTracker(t *testing.T) {
 	require.True(t, tracker.Covers("a", crs, "100"))
 	require.False(t, tracker.Covers("a", crs, "101"), "somebody else's")
 	require.False(t, tracker.Covers("unknown", crs, "1"))
-	require.True(t, tracker.Unseen(crs, store("99")))
-	require.False(t, tracker.Unseen(crs, store("100")))
-	require.False(t, tracker.Unseen(others, store("1")), "no write to it")
 
 	tracker.Wrote("a", others, "5", now.Add(time.Minute))
 	require.Len(t, tracker.check("a", at(map[schema.GroupResource]string{crs: "100", others: "4"})), 1, "all resources must have caught up")

@@ -101,9 +101,9 @@ type fakeCluster struct {
 
 // inCluster runs a test in a bubble, with a set that runs until the test is over.
 // The bubble fails the test if a goroutine is left.
-func inCluster(t *testing.T, poll bool, test func(t *testing.T, w *fakeCluster)) {
+func inCluster(t *testing.T, test func(t *testing.T, w *fakeCluster)) {
 	t.Helper()
-	inClusterOf(t, func(c *Config) { c.Poll = poll }, test)
+	inClusterOf(t, func(*Config) {}, test)
 }
 
 func inClusterOf(t *testing.T, change func(*Config), test func(t *testing.T, w *fakeCluster)) {
@@ -262,13 +262,9 @@ func (w *fakeCluster) change(f func()) {
 	synctest.Wait()
 }
 
-// want has an owner want kinds, and objects named x of them.
+// want sets the kinds that an owner wants.
 func (w *fakeCluster) want(owner string, gvks ...schema.GroupVersionKind) {
-	wants := map[schema.GroupVersionKind][]types.NamespacedName{}
-	for _, gvk := range gvks {
-		wants[gvk] = []types.NamespacedName{nameOf(gvk)}
-	}
-	w.set.Want(owner, wants)
+	w.set.Want(owner, sets.New(gvks...))
 	synctest.Wait()
 }
 

@@ -32,9 +32,6 @@ type Config struct {
 	// Verbs are the permissions that a kind needs: get, list and watch first. With only these
 	// three the kind is watched, although it counts as forbidden.
 	Verbs []string
-	// Poll allows a kind that may be read but not watched: the wanted objects are then read
-	// one by one, at every Interval. Optional.
-	Poll bool
 	// Optional means that a kind need not be served: it is then only probed again for some
 	// time after a CRD of its group has changed. Optional.
 	Optional bool
@@ -52,18 +49,17 @@ type Config struct {
 	Handler cache.ResourceEventHandler
 	// Freshness follows the caches, and is run by its owner. Without one, the set has its own.
 	Freshness *Freshness
-	// Changed is called with the owners of a kind when its state, or one of its polled
-	// objects, has changed.
+	// Changed is called with the owners of a kind when its state has changed.
 	Changed func(owners []string)
 }
 
-// PollInterval is the usual Interval.
-const PollInterval = 15 * time.Second
+// ProbeInterval is the usual Interval.
+const ProbeInterval = 15 * time.Second
 
 // ReadOnly returns the part of a Config that all sets of a process share, for kinds that are only read.
 func ReadOnly(kube kubernetes.Interface, client dynamic.Interface, freshness *Freshness) Config {
 	return Config{
 		Client: client, Discovery: kube.Discovery(), Access: kube.AuthorizationV1().SelfSubjectAccessReviews(),
-		Verbs: []string{"get", "list", "watch"}, Interval: PollInterval, Freshness: freshness,
+		Verbs: []string{"get", "list", "watch"}, Interval: ProbeInterval, Freshness: freshness,
 	}
 }

@@ -8,8 +8,7 @@
 // that does not fill delays another kind, or a caller that reads the state:
 //
 //	          ┌─► not served ─┐
-//	pending ──┼─► forbidden  ─┼── CRD event, poll, error of the informer ──► probed again
-//	          ├─► polled     ─┤
+//	pending ──┼─► forbidden  ─┼── CRD event, interval, error of the informer ──► probed again
 //	          └─► watched    ─┘
 //
 // A watched kind can be read once its cache is filled, and as long as its watch is open.

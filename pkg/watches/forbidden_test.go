@@ -30,53 +30,46 @@ func (w *fakeCluster) readyAgain() { w.change(func() { w.denied.Clear(); clear(w
 
 // TestRefusedForAMoment: a refusal that does not last is never reported as one.
 func TestRefusedForAMoment(t *testing.T) {
-	for _, poll := range []bool{false, true} {
-		refused := func(t *testing.T, w *fakeCluster) {
-			w.put(reboot, "1")
-			w.want("one", reboot)
-			w.notified()
-			w.restarted()
-			w.set.Recheck(reboot)
-			for range 19 {
-				pass(confirmAfter / 20)
-				w.set.Recheck(reboot) // However often that is.
-				_, err := w.set.Mapping(reboot)
-				require.NoError(t, err, "6.5: once is not enough")
-			}
-			require.Empty(t, w.notified(), "P3")
-			value, err := w.value(reboot)
-			require.NoError(t, err, "what was read stays")
-			require.Equal(t, "1", value)
-
-			w.readyAgain()
+	inCluster(t, func(t *testing.T, w *fakeCluster) {
+		w.put(reboot, "1")
+		w.want("one", reboot)
+		w.notified()
+		w.restarted()
+		w.set.Recheck(reboot)
+		for range 19 {
 			pass(confirmAfter / 20)
-			_, err = w.set.Mapping(reboot)
-			require.NoError(t, err)
-			pass(time.Minute)
-			require.Empty(t, w.notified(), "P3")
-			require.Equal(t, 1, w.running(reboot))
-
-			// Another moment of that kind has to be confirmed anew.
-			w.restarted()
-			w.set.Recheck(reboot)
-			pass(confirmAfter / 2)
-			_, err = w.set.Mapping(reboot)
-			require.NoError(t, err)
-			pass(confirmAfter / 2)
-			_, err = w.set.Mapping(reboot)
-			if poll {
-				require.NoError(t, err, "6.6: list and watch are not required")
-				_, err = w.value(reboot) // But get is.
-			}
-			require.IsType(t, &ForbiddenError{}, err, "6.4: a real removal is reported in time")
+			w.set.Recheck(reboot) // However often that is.
+			_, err := w.set.Mapping(reboot)
+			require.NoError(t, err, "6.5: once is not enough")
 		}
-		t.Run(map[bool]string{false: "watched", true: "or else polled"}[poll], func(t *testing.T) { inCluster(t, poll, refused) })
-	}
+		require.Empty(t, w.notified(), "P3")
+		value, err := w.value(reboot)
+		require.NoError(t, err, "what was read stays")
+		require.Equal(t, "1", value)
+
+		w.readyAgain()
+		pass(confirmAfter / 20)
+		_, err = w.set.Mapping(reboot)
+		require.NoError(t, err)
+		pass(time.Minute)
+		require.Empty(t, w.notified(), "P3")
+		require.Equal(t, 1, w.running(reboot))
+
+		// Another moment of that kind has to be confirmed anew.
+		w.restarted()
+		w.set.Recheck(reboot)
+		pass(confirmAfter / 2)
+		_, err = w.set.Mapping(reboot)
+		require.NoError(t, err)
+		pass(confirmAfter / 2)
+		_, err = w.set.Mapping(reboot)
+		require.IsType(t, &ForbiddenError{}, err, "6.4: a real removal is reported in time")
+	})
 }
 
 // TestRefusedAtFirst: right after the start a refusal may be a mistake too.
 func TestRefusedAtFirst(t *testing.T) {
-	inCluster(t, false, func(t *testing.T, w *fakeCluster) {
+	inCluster(t, func(t *testing.T, w *fakeCluster) {
 		w.restarted()
 		w.want("one", reboot)
 		_, err := w.set.Mapping(reboot)
@@ -90,34 +83,9 @@ func TestRefusedAtFirst(t *testing.T) {
 	})
 }
 
-// TestPolledIsRefusedForAMoment: of a polled kind, each object has its own refusal.
-func TestPolledIsRefusedForAMoment(t *testing.T) {
-	inCluster(t, true, func(t *testing.T, w *fakeCluster) {
-		w.getOnly()
-		w.put(reboot, "1")
-		w.want("one", reboot)
-		w.notified()
-		get := "get " + resources[reboot].Name
-		w.change(func() { w.refused[get] = apierrors.NewForbidden(resourceOf(reboot).GroupResource(), "x", nil) })
-		pass(interval)
-		_, err := w.set.Mapping(reboot)
-		require.NoError(t, err, "P1: the kind is no matter of one object")
-		value, err := w.value(reboot)
-		require.NoError(t, err, "6.5")
-		require.Equal(t, "1", value)
-		w.readyAgain()
-		w.getOnly()
-		pass(confirmAfter)
-		value, err = w.value(reboot)
-		require.NoError(t, err)
-		require.Equal(t, "1", value)
-		require.Empty(t, w.notified(), "P3")
-	})
-}
-
 // TestLastCacheOfAForbiddenKind: what was read last holds after the permission was withdrawn (spec M15.1).
 func TestLastCacheOfAForbiddenKind(t *testing.T) {
-	inCluster(t, false, func(t *testing.T, w *fakeCluster) {
+	inCluster(t, func(t *testing.T, w *fakeCluster) {
 		w.put(reboot, "1")
 		w.want("one", reboot)
 		w.restarted()

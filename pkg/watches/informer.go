@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 )
@@ -117,7 +118,7 @@ func (s *Set[K]) notify(key K) {
 	s.mu.RLock()
 	var owners []string
 	if k := s.kinds[key]; k != nil {
-		owners = k.owners()
+		owners = sets.List(k.owners)
 	}
 	s.mu.RUnlock()
 	if len(owners) > 0 {

@@ -51,7 +51,7 @@ var losses = map[string]struct {
 func TestLostKind(t *testing.T) {
 	for name, loss := range losses {
 		t.Run(name, func(t *testing.T) {
-			inCluster(t, false, func(t *testing.T, w *fakeCluster) {
+			inCluster(t, func(t *testing.T, w *fakeCluster) {
 				w.put(reboot, "1")
 				w.want("one", reboot)
 				pass(time.Hour)
@@ -102,7 +102,7 @@ func TestLostKind(t *testing.T) {
 
 // TestOtherKindsAreNotLost: P1.
 func TestOtherKindsAreNotLost(t *testing.T) {
-	inCluster(t, false, func(t *testing.T, w *fakeCluster) {
+	inCluster(t, func(t *testing.T, w *fakeCluster) {
 		w.want("one", reboot, global)
 		w.change(func() { w.refused["list reboottemplates"] = errServer })
 		w.breakWatches(reboot)
@@ -117,7 +117,7 @@ func TestOtherKindsAreNotLost(t *testing.T) {
 // TestQuietWatchIsNotLost: nothing happens for a long time, but that the API server ends
 // watches now and then (spec P3).
 func TestQuietWatchIsNotLost(t *testing.T) {
-	inCluster(t, false, func(t *testing.T, w *fakeCluster) {
+	inCluster(t, func(t *testing.T, w *fakeCluster) {
 		w.want("one", reboot)
 		w.notified()
 		for range 24 {
@@ -132,7 +132,7 @@ func TestQuietWatchIsNotLost(t *testing.T) {
 
 // TestLostKindIsForgotten: no news of a kind that is not wanted any more.
 func TestLostKindIsForgotten(t *testing.T) {
-	inCluster(t, false, func(t *testing.T, w *fakeCluster) {
+	inCluster(t, func(t *testing.T, w *fakeCluster) {
 		w.want("one", reboot)
 		w.change(func() { w.refused["list reboottemplates"] = errServer })
 		w.breakWatches(reboot)
@@ -146,7 +146,7 @@ func TestLostKindIsForgotten(t *testing.T) {
 
 // TestConnection: only a watch that stays open counts. Callers that were refused without one are called again.
 func TestConnection(t *testing.T) {
-	inCluster(t, false, func(t *testing.T, _ *fakeCluster) {
+	inCluster(t, func(t *testing.T, _ *fakeCluster) {
 		c := &connection{}
 		turned := func() []bool {
 			stale, turned := c.turned(time.Now())

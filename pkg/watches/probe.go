@@ -16,9 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
-	"k8s.io/client-go/dynamic"
 )
 
 // probeTimeout bounds one probe of a kind.
@@ -37,16 +35,13 @@ type found struct {
 	unsure bool
 	// watchable means that the kind can be watched, also if other verbs are forbidden.
 	watchable bool
-	// polled is set if the kind can be read but not watched.
-	polled map[types.NamespacedName]reading
 }
 
 // readingVerbs are what a watch needs.
 var readingVerbs = []string{"get", "list", "watch"}
 
-// probe asks the API server about a kind, and reads the named objects if the kind has
-// to be polled. An error means that there was no answer.
-func (s *Set[K]) probe(ctx context.Context, key K, k *kind, names []types.NamespacedName) (found, error) {
+// probe asks the API server about a kind. An error means that there was no answer.
+func (s *Set[K]) probe(ctx context.Context, key K) (found, error) {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	mapping, versions, err := s.discover(ctx, key)
@@ -66,9 +61,6 @@ func (s *Set[K]) probe(ctx context.Context, key K, k *kind, names []types.Namesp
 	}
 	if denied == "" {
 		return found{mapping: mapping, versions: versions, watchable: true}, nil
-	}
-	if s.config.Poll {
-		return found{mapping: mapping, versions: versions, polled: s.poll(ctx, k, mapping, names)}, nil
 	}
 	return found{
 		mapping:   mapping,
@@ -228,40 +220,4 @@ func (s *Set[K]) firstDenied(ctx context.Context, mapping *meta.RESTMapping) (st
 		}
 	}
 	return "", nil
-}
-
-// poll reads the wanted objects. One that cannot be read now keeps its last
-// reading.
-func (s *Set[K]) poll(ctx context.Context, k *kind, mapping *meta.RESTMapping, names []types.NamespacedName) map[types.NamespacedName]reading {
-	readings := make(map[types.NamespacedName]reading, len(names))
-	for _, name := range names {
-		client := dynamic.ResourceInterface(s.config.Client.Resource(mapping.Resource))
-		if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
-			if name.Namespace == "" {
-				continue // A reference that names no object.
-			}
-			client = s.config.Client.Resource(mapping.Resource).Namespace(name.Namespace)
-		}
-		object, err := client.Get(ctx, name.Name, metav1.GetOptions{})
-		switch {
-		case err == nil:
-			readings[name] = reading{object: s.config.Parse(object)}
-		case apierrors.IsNotFound(err):
-			readings[name] = reading{err: err}
-		case apierrors.IsForbidden(err):
-			readings[name] = reading{err: &ForbiddenError{Verb: "get", Resource: mapping.Resource.GroupResource()}}
-		default:
-			readings[name] = s.lastReading(k, name, err)
-		}
-	}
-	return readings
-}
-
-func (s *Set[K]) lastReading(k *kind, name types.NamespacedName, err error) reading {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	if last, read := k.polled[name]; read {
-		return last
-	}
-	return reading{err: &UnreadableError{err}}
 }

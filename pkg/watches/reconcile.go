@@ -6,15 +6,10 @@ package watches
 import (
 	"context"
 	"errors"
-	"fmt"
-	"maps"
-	"reflect"
 	"slices"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/types"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/klog/v2"
 )
@@ -26,14 +21,16 @@ const confirmAfter = 2 * time.Second
 // next probe.
 func (s *Set[K]) reconcile(ctx context.Context, key K) {
 	logger := klog.LoggerWithValues(klog.FromContext(ctx), logValues(key)...)
-	k, names := s.wanted(key)
+	s.mu.RLock()
+	k := s.kinds[key]
+	s.mu.RUnlock()
 	if k == nil {
 		return
 	}
-	found, err := s.probe(ctx, key, k, names)
+	found, err := s.probe(ctx, key)
 	if err == nil && s.newlyForbidden(k, found) {
 		logger.V(2).Info("A permission was refused, asking again", "after", confirmAfter)
-		found, err = s.debounceForbidden(ctx, key, k, names)
+		found, err = s.debounceForbidden(ctx, key)
 	}
 	var settled bool
 	if err == nil {
@@ -48,9 +45,6 @@ func (s *Set[K]) reconcile(ctx context.Context, key K) {
 		}
 	case settled:
 		s.queue.Forget(key)
-	case found.polled != nil:
-		s.queue.Forget(key)
-		s.queue.AddAfter(key, s.config.Interval)
 	default:
 		// The first probes follow one another quickly: a CRD that was just created is
 		// not served yet. They end at one per Interval.
@@ -58,46 +52,22 @@ func (s *Set[K]) reconcile(ctx context.Context, key K) {
 	}
 }
 
-// wanted returns a kind and the objects of it that are wanted, or nil if no owner wants it.
-func (s *Set[K]) wanted(key K) (*kind, []types.NamespacedName) {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	k := s.kinds[key]
-	if k == nil {
-		return nil, nil
-	}
-	var names []types.NamespacedName
-	for _, owned := range k.wants {
-		names = append(names, owned...)
-	}
-	slices.SortFunc(names, func(a, b types.NamespacedName) int { return strings.Compare(a.String(), b.String()) })
-	return k, slices.Compact(names)
-}
-
 // newlyForbidden reports whether a verb is forbidden that was not known to be.
 func (s *Set[K]) newlyForbidden(k *kind, found found) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	if found.polled != nil && k.informer != nil {
-		return true
-	}
-	for name, read := range found.polled {
-		if isForbidden(read.err) && !isForbidden(k.polled[name].err) {
-			return true
-		}
-	}
 	return isForbidden(found.err) && (!isForbidden(k.err) || k.err.Error() != found.err.Error())
 }
 
 // debounceForbidden probes a kind again after a moment. An API server that has just
 // started refuses everything until it has read the roles. Until then the state of the kind
 // stays as it was.
-func (s *Set[K]) debounceForbidden(ctx context.Context, key K, k *kind, names []types.NamespacedName) (found, error) {
+func (s *Set[K]) debounceForbidden(ctx context.Context, key K) (found, error) {
 	select {
 	case <-ctx.Done():
 		return found{}, ctx.Err()
 	case <-time.After(confirmAfter):
-		return s.probe(ctx, key, k, names)
+		return s.probe(ctx, key)
 	}
 }
 
@@ -134,7 +104,7 @@ func (s *Set[K]) apply(ctx context.Context, key K, k *kind, found found) error {
 	if k.mapping == nil || !found.watchable || k.mapping.Resource != found.mapping.Resource {
 		k.stop()
 	}
-	k.mapping, k.versions, k.err, k.gone, k.polled = found.mapping, found.versions, found.err, found.gone, found.polled
+	k.mapping, k.versions, k.err, k.gone = found.mapping, found.versions, found.err, found.gone
 	if k.gone {
 		k.last = nil // Its objects are gone, too, also if it is served again.
 	}
@@ -190,10 +160,5 @@ func (k *kind) differs(before *kind) bool {
 	if (k.err == nil) != (before.err == nil) || (k.err != nil && k.err.Error() != before.err.Error()) {
 		return true
 	}
-	if k.gone != before.gone || (k.polled == nil) != (before.polled == nil) || !slices.Equal(k.versions, before.versions) {
-		return true
-	}
-	return !maps.EqualFunc(k.polled, before.polled, func(a, b reading) bool {
-		return reflect.DeepEqual(a.object, b.object) && fmt.Sprint(a.err) == fmt.Sprint(b.err)
-	})
+	return k.gone != before.gone || !slices.Equal(k.versions, before.versions)
 }

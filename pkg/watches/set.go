@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -94,7 +93,7 @@ type Set[K Key] struct {
 
 // kind is the state of one wanted kind. Its fields are guarded by Set.mu.
 type kind struct {
-	wants   map[string][]types.NamespacedName
+	owners  sets.Set[string]
 	mapping *meta.RESTMapping
 	// versions are those in which the kind is served.
 	versions []string
@@ -105,16 +104,8 @@ type kind struct {
 	// informer is set while the kind is watched. last is the cache of the informer before, if that was filled.
 	informer *informer
 	last     cache.Indexer
-	// polled holds the objects of the last poll.
-	polled map[types.NamespacedName]reading
 	// attempts is how often an optional kind that is not served is probed again.
 	attempts int
-}
-
-// reading is the result of a poll for one object.
-type reading struct {
-	object runtime.Object
-	err    error
 }
 
 // NewSet returns a set without kinds. It starts nothing: that happens in Run.
@@ -163,49 +154,41 @@ func (s *Set[K]) dispatch(ctx context.Context) {
 	}
 }
 
-// Want replaces the kinds that owner wants, each with the objects that it refers to. The
-// objects only matter if the kind has to be polled. A kind without an owner is stopped.
-func (s *Set[K]) Want(owner string, wants map[K][]types.NamespacedName) {
+// Want replaces the kinds that owner wants. A kind without an owner is stopped.
+func (s *Set[K]) Want(owner string, wanted sets.Set[K]) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for key, k := range s.kinds {
-		if _, wanted := wants[key]; wanted {
+		if wanted.Has(key) || !k.owners.Has(owner) {
 			continue
 		}
-		if _, wanted := k.wants[owner]; !wanted {
-			continue
-		}
-		delete(k.wants, owner)
-		if len(k.wants) == 0 {
+		if k.owners.Delete(owner); len(k.owners) == 0 {
 			k.stop()
 			delete(s.kinds, key)
 			s.queue.Forget(key)
 		}
 	}
-	for key, names := range wants {
+	for key := range wanted {
 		k := s.kinds[key]
 		if k == nil {
-			k = &kind{wants: map[string][]types.NamespacedName{}, err: ErrPending}
+			k = &kind{owners: sets.New[string](), err: ErrPending}
 			s.kinds[key] = k
 		}
-		if old, wanted := k.wants[owner]; wanted && slices.Equal(old, names) {
-			continue
-		}
-		k.wants[owner] = slices.Clone(names)
-		if k.informer == nil {
+		if !k.owners.Has(owner) && k.informer == nil {
 			s.queue.Add(key)
 		}
+		k.owners.Insert(owner)
 	}
 }
 
-// Wanted returns the kinds and objects that owner wants.
-func (s *Set[K]) Wanted(owner string) map[K][]types.NamespacedName {
+// Wanted returns the kinds that owner wants.
+func (s *Set[K]) Wanted(owner string) sets.Set[K] {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	wanted := map[K][]types.NamespacedName{}
+	wanted := sets.New[K]()
 	for key, k := range s.kinds {
-		if names, ok := k.wants[owner]; ok {
-			wanted[key] = names
+		if k.owners.Has(owner) {
+			wanted.Insert(key)
 		}
 	}
 	return wanted
@@ -215,13 +198,7 @@ func (s *Set[K]) Wanted(owner string) map[K][]types.NamespacedName {
 func (s *Set[K]) Kinds() sets.Set[K] {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	kinds := sets.New[K]()
-	for key, k := range s.kinds {
-		if len(k.wants) > 0 {
-			kinds.Insert(key)
-		}
-	}
-	return kinds
+	return sets.KeySet(s.kinds)
 }
 
 // Refresh probes the kinds of an API group again, because a CRD of it came, went or
@@ -350,8 +327,8 @@ func (s *Set[K]) StoreOf(resource schema.GroupResource) (cache.Store, bool) {
 	return nil, false
 }
 
-// Get returns an object from the cache or the last poll, also from long ago. Besides the
-// errors of Mapping, the error may be a NotFound of the API.
+// Get returns an object from the cache, also from long ago. Besides the errors of Mapping, the error may
+// be a NotFound of the API.
 func (s *Set[K]) Get(key K, name types.NamespacedName) (runtime.Object, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -362,11 +339,7 @@ func (s *Set[K]) Get(key K, name types.NamespacedName) (runtime.Object, error) {
 	case k.informer == nil && k.err != nil:
 		return nil, k.err
 	case k.informer == nil:
-		found, polled := k.polled[name]
-		if !polled {
-			return nil, ErrPending
-		}
-		return found.object, found.err
+		return nil, ErrPending
 	case !k.informer.synced():
 		return nil, k.informer.pending()
 	}
@@ -381,7 +354,7 @@ func (s *Set[K]) Get(key K, name types.NamespacedName) (runtime.Object, error) {
 }
 
 // Following returns an error if the watch of a kind has failed for StaleAfter, so that the results of
-// Get may be out of date. It returns nil for a polled kind, and for a kind without results of Get.
+// Get may be out of date. It returns nil for a kind without results of Get.
 func (s *Set[K]) Following(key K) error {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -390,9 +363,6 @@ func (s *Set[K]) Following(key K) error {
 	}
 	return nil
 }
-
-// owners returns the owners that want the kind, sorted.
-func (k *kind) owners() []string { return slices.Sorted(maps.Keys(k.wants)) }
 
 // stop stops the informer, if there is one, and keeps its cache.
 func (k *kind) stop() {

@@ -15,7 +15,7 @@ import (
 
 // TestSilentList: the list is not answered, and no error comes either.
 func TestSilentList(t *testing.T) {
-	inCluster(t, false, func(t *testing.T, w *fakeCluster) {
+	inCluster(t, func(t *testing.T, w *fakeCluster) {
 		w.put(reboot, "1")
 		w.delay.Store(int64(24 * time.Hour))
 		w.want("one", reboot)
@@ -69,7 +69,7 @@ func TestSlowList(t *testing.T) {
 	} {
 		for name, refused := range map[string]error{"fills": nil, "fails": errServer} {
 			t.Run(fmt.Sprintf("%s after %s", name, delay), func(t *testing.T) {
-				inCluster(t, false, func(t *testing.T, w *fakeCluster) {
+				inCluster(t, func(t *testing.T, w *fakeCluster) {
 					w.delay.Store(int64(delay))
 					if refused != nil {
 						w.change(func() { w.refused["list reboottemplates"] = refused })
@@ -105,7 +105,7 @@ func TestSlowList(t *testing.T) {
 // probe by its timeout. That nothing is left when the set stops, the bubble of every test
 // shows.
 func TestNothingIsLeftOfAKind(t *testing.T) {
-	inCluster(t, false, func(t *testing.T, w *fakeCluster) {
+	inCluster(t, func(t *testing.T, w *fakeCluster) {
 		w.change(func() { w.hanging.Insert(reboot.Group) })
 		w.delay.Store(int64(time.Hour))
 		w.want("one", reboot, fence)
@@ -120,7 +120,7 @@ func TestNothingIsLeftOfAKind(t *testing.T) {
 
 // TestManyHang: it does not matter how many kinds hang, and where.
 func TestManyHang(t *testing.T) {
-	inCluster(t, false, func(t *testing.T, w *fakeCluster) {
+	inCluster(t, func(t *testing.T, w *fakeCluster) {
 		var hanging []schema.GroupVersionKind
 		for i := range 20 {
 			hanging = append(hanging, schema.GroupVersionKind{Group: fmt.Sprintf("hangs-%d.example.com", i), Version: "v1", Kind: "X"})

@@ -29,7 +29,7 @@ var troubles = map[string]struct{ begin, end func(*fakeCluster) }{
 func TestTroubleAtFirst(t *testing.T) {
 	for name, trouble := range troubles {
 		t.Run(name, func(t *testing.T) {
-			inCluster(t, false, func(t *testing.T, w *fakeCluster) {
+			inCluster(t, func(t *testing.T, w *fakeCluster) {
 				w.change(func() { trouble.begin(w) })
 				w.want("one", reboot)
 				pass(probeTimeout)
@@ -54,7 +54,7 @@ func TestTroubleAtFirst(t *testing.T) {
 func TestTroubleLater(t *testing.T) {
 	for name, trouble := range troubles {
 		t.Run("watched, "+name, func(t *testing.T) {
-			inCluster(t, false, func(t *testing.T, w *fakeCluster) {
+			inCluster(t, func(t *testing.T, w *fakeCluster) {
 				w.put(reboot, "1")
 				w.want("one", reboot)
 				w.notified()
@@ -73,7 +73,7 @@ func TestTroubleLater(t *testing.T) {
 			})
 		})
 		t.Run("forbidden, "+name, func(t *testing.T) {
-			inCluster(t, false, func(t *testing.T, w *fakeCluster) {
+			inCluster(t, func(t *testing.T, w *fakeCluster) {
 				w.change(func() { w.denied.Insert("list reboottemplates") })
 				w.want("one", reboot)
 				pass(confirmAfter)
@@ -89,26 +89,6 @@ func TestTroubleLater(t *testing.T) {
 				require.NoError(t, err, "P12")
 			})
 		})
-		t.Run("polled, "+name, func(t *testing.T) {
-			inCluster(t, true, func(t *testing.T, w *fakeCluster) {
-				w.getOnly()
-				w.put(reboot, "1")
-				w.want("one", reboot)
-				w.notified()
-				w.change(func() { trouble.begin(w) })
-				pass(time.Hour)
-				value, err := w.value(reboot)
-				require.NoError(t, err, "P5: what was known stays")
-				require.Equal(t, "1", value)
-				require.Empty(t, w.notified())
-				w.put(reboot, "2")
-				w.change(func() { trouble.end(w) })
-				pass(interval + probeTimeout)
-				value, err = w.value(reboot)
-				require.NoError(t, err)
-				require.Equal(t, "2", value, "P12")
-			})
-		})
 	}
 }
 
@@ -120,7 +100,7 @@ func TestTroubleDelaysNoOther(t *testing.T) {
 			continue // The reviews of all kinds go to one place.
 		}
 		t.Run(name, func(t *testing.T) {
-			inCluster(t, false, func(t *testing.T, w *fakeCluster) {
+			inCluster(t, func(t *testing.T, w *fakeCluster) {
 				w.change(func() { trouble.begin(w) })
 				w.want("one", reboot, global)
 				w.want("two", fence)

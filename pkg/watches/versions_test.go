@@ -12,14 +12,14 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 )
 
 // TestVersionsOfAKind: all versions of a kind are the same objects. They are read once, in the version that the API
 // server prefers (spec 6.8).
 func TestVersionsOfAKind(t *testing.T) {
-	inCluster(t, false, func(t *testing.T, w *fakeCluster) {
+	inCluster(t, func(t *testing.T, w *fakeCluster) {
 		kinds := NewSet[schema.GroupKind](w.config)
 		var running sync.WaitGroup
 		defer running.Wait()
@@ -29,7 +29,7 @@ func TestVersionsOfAKind(t *testing.T) {
 		kind := reboot.GroupKind()
 
 		w.change(func() { w.served.Insert(newReboot) })
-		kinds.Want("one", map[schema.GroupKind][]types.NamespacedName{kind: nil})
+		kinds.Want("one", sets.New(kind))
 		pass(openAfter)
 		mapping, err := kinds.Mapping(kind)
 		require.NoError(t, err)

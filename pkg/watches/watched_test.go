@@ -15,12 +15,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 )
 
 func TestWatchedKindComesAndGoes(t *testing.T) {
-	inCluster(t, false, func(t *testing.T, w *fakeCluster) {
+	inCluster(t, func(t *testing.T, w *fakeCluster) {
 		w.put(reboot, "1")
 		_, err := w.set.Cache(reboot)
 		require.Equal(t, ErrPending, err, "no owner wants it yet")
@@ -68,7 +68,7 @@ func TestWatchedKindComesAndGoes(t *testing.T) {
 }
 
 func TestOwnersShareOneInformer(t *testing.T) {
-	inCluster(t, false, func(t *testing.T, w *fakeCluster) {
+	inCluster(t, func(t *testing.T, w *fakeCluster) {
 		w.want("one", reboot, fence)
 		w.want("two", reboot)
 		w.want("two", reboot)
@@ -85,7 +85,7 @@ func TestOwnersShareOneInformer(t *testing.T) {
 }
 
 func TestSteadySetIsSilent(t *testing.T) {
-	inCluster(t, true, func(t *testing.T, w *fakeCluster) {
+	inCluster(t, func(t *testing.T, w *fakeCluster) {
 		w.want("one", reboot, global)
 		before := len(w.client.Actions())
 		w.notified()
@@ -96,7 +96,7 @@ func TestSteadySetIsSilent(t *testing.T) {
 }
 
 func TestNotServed(t *testing.T) {
-	inCluster(t, false, func(t *testing.T, w *fakeCluster) {
+	inCluster(t, func(t *testing.T, w *fakeCluster) {
 		w.change(func() { w.served.Delete(reboot, global) })
 		w.want("one", reboot, fence)
 		_, err := w.set.Mapping(reboot)
@@ -124,7 +124,7 @@ func TestNotServed(t *testing.T) {
 func TestNotServedIsPolled(t *testing.T) {
 	for _, after := range []time.Duration{0, time.Second, 7 * time.Second, time.Minute, time.Hour} {
 		t.Run(after.String(), func(t *testing.T) {
-			inCluster(t, false, func(t *testing.T, w *fakeCluster) {
+			inCluster(t, func(t *testing.T, w *fakeCluster) {
 				w.change(func() { w.served.Clear() })
 				w.want("one", reboot)
 				pass(after)
@@ -139,7 +139,7 @@ func TestNotServedIsPolled(t *testing.T) {
 }
 
 func TestGroupOfRefresh(t *testing.T) {
-	inCluster(t, false, func(t *testing.T, w *fakeCluster) {
+	inCluster(t, func(t *testing.T, w *fakeCluster) {
 		w.change(func() { w.served.Clear() })
 		w.want("one", reboot)
 		pass(time.Hour)
@@ -156,7 +156,7 @@ func TestGroupOfRefresh(t *testing.T) {
 func TestForbidden(t *testing.T) {
 	for _, verb := range []string{"get", "list", "watch"} {
 		t.Run(verb, func(t *testing.T) {
-			inCluster(t, false, func(t *testing.T, w *fakeCluster) {
+			inCluster(t, func(t *testing.T, w *fakeCluster) {
 				w.change(func() { w.denied.Insert(verb+" reboottemplates", "watch reboottemplates") })
 				w.want("one", reboot)
 				w.want("two", fence)
@@ -183,7 +183,7 @@ func TestForbidden(t *testing.T) {
 
 // TestPermissionWithdrawn: the watch is refused, so the permission is looked at.
 func TestPermissionWithdrawn(t *testing.T) {
-	inCluster(t, false, func(t *testing.T, w *fakeCluster) {
+	inCluster(t, func(t *testing.T, w *fakeCluster) {
 		w.want("one", reboot)
 		w.notified()
 		w.change(func() {
@@ -207,7 +207,7 @@ func TestPermissionWithdrawn(t *testing.T) {
 // TestKindDisappears: the watch ends and the kind is not found any more, though no
 // event of a CRD has said so.
 func TestKindDisappears(t *testing.T) {
-	inCluster(t, false, func(t *testing.T, w *fakeCluster) {
+	inCluster(t, func(t *testing.T, w *fakeCluster) {
 		w.put(reboot, "1")
 		w.want("one", reboot)
 		w.notified()
@@ -229,7 +229,7 @@ func TestKindDisappears(t *testing.T) {
 }
 
 func TestRecheckKeepsWhatRuns(t *testing.T) {
-	inCluster(t, false, func(t *testing.T, w *fakeCluster) {
+	inCluster(t, func(t *testing.T, w *fakeCluster) {
 		w.want("one", reboot)
 		w.notified()
 		w.set.Recheck(reboot)
@@ -244,7 +244,7 @@ func TestRecheckKeepsWhatRuns(t *testing.T) {
 }
 
 func TestUnusualKinds(t *testing.T) {
-	inCluster(t, true, func(t *testing.T, w *fakeCluster) {
+	inCluster(t, func(t *testing.T, w *fakeCluster) {
 		odd := []schema.GroupVersionKind{
 			{}, {Kind: "X"}, {Version: "v1"}, {Group: "a.example.com", Kind: "RebootTemplate"},
 			{Group: "a.example.com", Version: "v1", Kind: "reboottemplate"}, {Group: "a.example.com", Version: "v2", Kind: "RebootTemplate"},
@@ -259,7 +259,7 @@ func TestUnusualKinds(t *testing.T) {
 
 // TestCacheThatDoesNotFill: the permission is there, but the list fails.
 func TestCacheThatDoesNotFill(t *testing.T) {
-	inCluster(t, false, func(t *testing.T, w *fakeCluster) {
+	inCluster(t, func(t *testing.T, w *fakeCluster) {
 		w.change(func() { w.refused["list reboottemplates"] = errServer })
 		w.want("one", reboot)
 		w.want("two", fence)
@@ -286,7 +286,7 @@ func TestCacheThatDoesNotFill(t *testing.T) {
 // TestWantedAgainDuringProbe: a kind that is dropped and wanted again while a probe hangs
 // is probed again when that ends, and gets nothing from the old probe.
 func TestWantedAgainDuringProbe(t *testing.T) {
-	inCluster(t, false, func(t *testing.T, w *fakeCluster) {
+	inCluster(t, func(t *testing.T, w *fakeCluster) {
 		w.change(func() { w.hanging.Insert(reboot.Group) })
 		w.want("one", reboot)
 		w.change(func() { w.hanging.Clear() })
@@ -306,19 +306,19 @@ func TestWantedAgainDuringProbe(t *testing.T) {
 func TestAnyOrderOfCalls(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		w := newFakeCluster(func(c *Config) { c.Poll = true })
+		w := newFakeCluster(func(*Config) {})
 		ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), klog.Logger{}))
 		var wg sync.WaitGroup
 		wg.Go(func() { w.set.Run(ctx) })
 		for _, owner := range []string{"one", "two", "three"} {
 			wg.Go(func() {
 				for i := range 100 {
-					wants := map[schema.GroupVersionKind][]types.NamespacedName{}
+					wants := sets.New[schema.GroupVersionKind]()
 					if i%3 != 1 {
-						wants[reboot] = nil
+						wants.Insert(reboot)
 					}
 					if i%5 != 0 {
-						wants[fence] = []types.NamespacedName{nameOf(fence)}
+						wants.Insert(fence)
 					}
 					w.set.Want(owner, wants)
 					time.Sleep(time.Duration(i) * time.Millisecond)

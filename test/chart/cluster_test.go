@@ -36,7 +36,7 @@ const (
 
 	aggregatedRole = "nhc-controller-aggregation"
 	crdName        = "nodehealthchecks.remediation.medik8s.io"
-	budgetCRDName  = "remediationbudgets.remediation.medik8s.io"
+	budgetCRDName  = "remediationbudgets.nhc-controller.io"
 )
 
 // cluster is a control plane, and clients of an admin.

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	machinev1beta1 "github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
+	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/dashboard"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
@@ -142,11 +143,11 @@ func story() *view.Snapshot {
 			node("worker-07", "workers", corev1.ConditionUnknown, 9*time.Minute), node("worker-13", "workers", corev1.ConditionUnknown, 3*time.Minute),
 			node("worker-31", "workers", corev1.ConditionUnknown, 40*time.Second), node("worker-40", "workers", corev1.ConditionTrue, 90*time.Hour),
 		},
-		Budgets: []*v1alpha1.RemediationBudget{{
-			ObjectMeta: metav1.ObjectMeta{Name: "zones"}, Spec: v1alpha1.RemediationBudgetSpec{TopologyKey: "topology.kubernetes.io/zone", MaxConcurrent: new(intstr.FromInt32(2))},
-			Status: v1alpha1.RemediationBudgetStatus{
-				ObservedNodes: new(int32(51)), UnhealthyNodes: new(int32(7)), RemediatingNodes: new(int32(2)), RemediationsAllowed: new(int32(0)),
-				Conditions: []metav1.Condition{{Type: v1alpha1.ConditionBudgetExhausted, Status: metav1.ConditionTrue, Message: "2 nodes wait: worker-11, worker-12"}},
+		Budgets: []*nhcv1alpha1.RemediationBudget{{
+			ObjectMeta: metav1.ObjectMeta{Name: "zones"}, Spec: nhcv1alpha1.RemediationBudgetSpec{TopologyKey: "topology.kubernetes.io/zone", MaxConcurrent: new(intstr.FromInt32(2))},
+			Status: nhcv1alpha1.RemediationBudgetStatus{
+				ObservedNodes: new(int32(51)), NotHealthyNodes: new(int32(7)), RemediatingNodes: new(int32(2)), RemediationsAllowed: new(int32(0)),
+				Conditions: []metav1.Condition{{Type: nhcv1alpha1.ConditionBudgetExhausted, Status: metav1.ConditionTrue, Message: "2 nodes wait: worker-11, worker-12"}},
 			},
 		}},
 	}

@@ -38,11 +38,7 @@ func TestFind(t *testing.T) {
 	require.EqualError(t, err, `there is no scenario "zones", but:
   nodes      a NodeHealthCheck repairs a node with a remediator
   machines   a MachineHealthCheck replaces Machines, and backs off from those that never join
-  zone       a budget leaves a zone alone that fails as a whole
-  pace       a budget repairs one node at a time, and pauses in between
-  stop       a budget stops all remediations, and releases them
-  freeze     a budget freezes remediations for a time
-  pools      a budget limits pets and cattle together`)
+  zone       a budget leaves a zone alone that fails as a whole`)
 	_, err = find([]string{""})
 	require.Error(t, err)
 	_, err = find([]string{"nodes", "machines"})

@@ -48,7 +48,7 @@ type watch struct {
 }
 
 // scenarios returns all of them, the default first.
-func scenarios() []scenario { return []scenario{nodes, machines, zone, pace, stop, freeze, pools} }
+func scenarios() []scenario { return []scenario{nodes, machines, zone} }
 
 // find returns the scenario that the arguments name.
 func find(args []string) (scenario, error) {

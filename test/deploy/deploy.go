@@ -45,7 +45,7 @@ func Install(ctx context.Context, cluster *localkube.ControlPlane) error {
 	if _, err := cluster.Kubectl(ctx, "apply", "-f", filepath.Join(root, "manifests", "install.yaml")); err != nil {
 		return fmt.Errorf("applying install.yaml: %w", err)
 	}
-	if _, err := cluster.Kubectl(ctx, "wait", "--for=condition=Established", "--timeout=60s", "crd/nodehealthchecks.remediation.medik8s.io", "crd/remediationbudgets.remediation.medik8s.io"); err != nil {
+	if _, err := cluster.Kubectl(ctx, "wait", "--for=condition=Established", "--timeout=60s", "crd/nodehealthchecks.remediation.medik8s.io", "crd/remediationbudgets.nhc-controller.io"); err != nil {
 		return fmt.Errorf("waiting for the CRDs: %w", err)
 	}
 	return nil

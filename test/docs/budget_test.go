@@ -22,7 +22,7 @@ const (
 	// anyPage is for a page that words does not have.
 	anyPage = 1200
 	// rules is for docs/reference in all, where pages have no limit of their own, and whole for all pages.
-	rules, whole = 24_500, 50_000
+	rules, whole = 19_000, 47_500
 	// cell is for a cell of a table in the design: about three lines.
 	cell = 45
 )

@@ -19,7 +19,15 @@ import (
 	"github.com/nhc-controller/nhc-controller/test/deploy"
 	"github.com/nhc-controller/nhc-controller/test/localkube"
 	"github.com/nhc-controller/nhc-controller/test/patience"
+	"github.com/nhc-controller/nhc-controller/test/rules"
 )
+
+// beyondTolerance is longer than what the controller may not have seen in quiet times: what
+// it does then, it knows better.
+var beyondTolerance = rules.Quiet.Cache + time.Second
+
+// beyondSync is the same for what only a sync reports. The judge does not see when that sync began.
+var beyondSync = beyondTolerance + rules.Quiet.Sync
 
 // By how much the clock of the controller is ahead of all others, so that nothing begins by it (23d.2), or behind
 // them. A clock that is behind by a minute takes leases for such from the future (14.3).
@@ -315,4 +323,35 @@ func (r *replicas) setClock(name string, off time.Duration) {
 		r.ahead = map[string]time.Duration{}
 	}
 	r.ahead[name] = off
+}
+
+// eventuallyCR waits until there is a CR of a kind for a node.
+func (e *environment) eventuallyCR(kind, node string) *unstructured.Unstructured {
+	e.t.Helper()
+	var found *unstructured.Unstructured
+	patience.Eventually(e.t, "a "+kind+" for node "+node, func() bool {
+		list, err := e.dynamic.Resource(remediationsOf(kind)).Namespace(namespace).List(e.t.Context(), metav1.ListOptions{})
+		if err != nil {
+			return false
+		}
+		for i := range list.Items {
+			if list.Items[i].GetAnnotations()[v1alpha1.AnnotationNodeName] == node {
+				found = &list.Items[i]
+			}
+		}
+		return found != nil
+	})
+	return found
+}
+
+// crs returns the CRs of a kind.
+func (e *environment) crs(kind string) []*unstructured.Unstructured {
+	e.t.Helper()
+	list, err := e.dynamic.Resource(remediationsOf(kind)).Namespace(namespace).List(e.t.Context(), metav1.ListOptions{})
+	require.NoError(e.t, err)
+	crs := make([]*unstructured.Unstructured, 0, len(list.Items))
+	for i := range list.Items {
+		crs = append(crs, &list.Items[i])
+	}
+	return crs
 }

@@ -42,7 +42,6 @@ type action struct {
 
 const (
 	onNodes = "node"
-	onNHCs  = "nhc"
 	// onMachines are those that are possible where there are Machines and budgets.
 	onMachines = "machine"
 )
@@ -59,11 +58,11 @@ func (l *load) actions() []action {
 		{onNodes + " is confirmed", 3, l.confirm},
 		{onNodes + " gets many labels", 1, l.manyLabels},
 		{onNodes + " lease is taken", 1, l.takeLease},
-		{onNHCs + " is paused", 2, l.pause},
-		{onNHCs + " goes on", 5, l.resume},
-		{onNHCs + " is edited", 4, l.edit},
-		{onNHCs + " comes", 3, l.comes},
-		{onNHCs + " goes", 2, l.goes},
+		{"nhc is paused", 2, l.pause},
+		{"nhc goes on", 5, l.resume},
+		{"nhc is edited", 4, l.edit},
+		{"nhc comes", 3, l.comes},
+		{"nhc goes", 2, l.goes},
 	}
 	if l.e.machines != nil {
 		actions = append(actions, action{onMachines + " fails", 12, l.failMachine}, action{onMachines + " heals", 3, l.healMachine},

@@ -20,7 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
-	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/machinehealth"
 	"github.com/nhc-controller/nhc-controller/test/machineset"
 	"github.com/nhc-controller/nhc-controller/test/patience"
@@ -87,12 +87,12 @@ func (e *environment) createMachines(n int) {
 		e.machines = append(e.machines, machines)
 		_, err = e.nhc.MachineV1beta1().MachineHealthChecks(api.name).Create(e.t.Context(), api.check(), metav1.CreateOptions{FieldManager: loader})
 		require.NoError(e.t, err)
-		e.createBudget(api.name, v1alpha1.RemediationBudgetSpec{
-			MachineSelector: &v1alpha1.BudgetMachineSelector{Namespace: api.name}, MaxConcurrent: new(intstr.FromInt32(1)),
+		e.createBudget(api.name, nhcv1alpha1.RemediationBudgetSpec{
+			MachineSelector: &nhcv1alpha1.BudgetMachineSelector{Namespace: api.name}, MaxConcurrent: new(intstr.FromInt32(1)),
 		})
 		e.runSet(machines, n)
 	}
-	e.createBudget(budgetOfNodes, v1alpha1.RemediationBudgetSpec{NodeSelector: &metav1.LabelSelector{}, MaxConcurrent: new(intstr.FromString("50%"))})
+	e.createBudget(budgetOfNodes, nhcv1alpha1.RemediationBudgetSpec{NodeSelector: &metav1.LabelSelector{}, MaxConcurrent: new(intstr.FromString("50%"))})
 }
 
 // check returns the MachineHealthCheck for the Machines of an API. It deletes them.
@@ -128,9 +128,9 @@ func (e *environment) runSet(machines *machineset.Machines, n int) {
 	patience.Eventually(e.t, "the Machines", func() bool { return len(set.Created()) >= n })
 }
 
-func (e *environment) createBudget(name string, spec v1alpha1.RemediationBudgetSpec) {
+func (e *environment) createBudget(name string, spec nhcv1alpha1.RemediationBudgetSpec) {
 	e.t.Helper()
-	_, err := e.nhc.RemediationV1alpha1().RemediationBudgets().Create(e.t.Context(), &v1alpha1.RemediationBudget{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec}, metav1.CreateOptions{FieldManager: loader})
+	_, err := e.nhc.NHCV1alpha1().RemediationBudgets().Create(e.t.Context(), &nhcv1alpha1.RemediationBudget{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: spec}, metav1.CreateOptions{FieldManager: loader})
 	require.NoError(e.t, err)
 }
 
@@ -182,7 +182,7 @@ func (e *environment) changeBudget(ctx context.Context, name string, spec map[st
 	if err != nil {
 		return err
 	}
-	_, err = e.nhc.RemediationV1alpha1().RemediationBudgets().Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: loader})
+	_, err = e.nhc.NHCV1alpha1().RemediationBudgets().Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: loader})
 	return err
 }
 
@@ -205,7 +205,7 @@ func (e *environment) removeMachines(ctx context.Context) {
 	if e.machines == nil {
 		return
 	}
-	require.NoError(e.t, e.nhc.RemediationV1alpha1().RemediationBudgets().DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}))
+	require.NoError(e.t, e.nhc.NHCV1alpha1().RemediationBudgets().DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}))
 	for _, machines := range e.machines {
 		require.NoError(e.t, e.nhc.MachineV1beta1().MachineHealthChecks(machines.Namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}))
 		list, err := machines.Client().List(ctx, metav1.ListOptions{})

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/test/localkube"
 )
 
@@ -23,7 +24,9 @@ func (e *environment) usualLoad() *load {
 	e.createNodes(n)
 	e.createNHCs(usualNHCs()...)
 	e.mark("load")
-	return &load{e: e, nodes: n, gap: 10 * time.Millisecond, spares: overlapping(2)}
+	return &load{e: e, nodes: n, gap: 10 * time.Millisecond, spares: []*v1alpha1.NodeHealthCheck{
+		newNHC("spare-ladder", pools[:2], laddered), newNHC("spare", pools[1:], withTemplate(templates[1])),
+	}}
 }
 
 // TestKilled kills the controller at random instants, and right before and after one of

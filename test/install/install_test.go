@@ -65,7 +65,7 @@ var deleteManifests = []string{"kubectl delete -k manifests/uninstall --ignore-n
 // removeRest removes what uninstalling leaves.
 var removeRest = []string{
 	"kubectl delete nhc --all --cascade=foreground",
-	"kubectl delete crd nodehealthchecks.remediation.medik8s.io remediationbudgets.remediation.medik8s.io",
+	"kubectl delete crd nodehealthchecks.remediation.medik8s.io remediationbudgets.nhc-controller.io",
 	"kubectl delete namespace medik8s-leases",
 }
 
@@ -141,12 +141,12 @@ func (c *cluster) test(t *testing.T, w way, before objects) {
 	c.run(t, w, w.uninstall)
 	left := []string{
 		"customresourcedefinitions.apiextensions.k8s.io /nodehealthchecks.remediation.medik8s.io",
-		"customresourcedefinitions.apiextensions.k8s.io /remediationbudgets.remediation.medik8s.io",
+		"customresourcedefinitions.apiextensions.k8s.io /remediationbudgets.nhc-controller.io",
 		"leases.coordination.k8s.io medik8s-leases/node-b",
 		"namespaces /medik8s-leases",
 		"nodehealthchecks.remediation.medik8s.io /workers",
 		"powercycleremediations.demo.nhc-controller.io default/b",
-		"remediationbudgets.remediation.medik8s.io /stop-everything",
+		"remediationbudgets.nhc-controller.io /stop-everything",
 		"serviceaccounts medik8s-leases/default",
 	}
 	if w.crd != "" {
@@ -155,7 +155,7 @@ func (c *cluster) test(t *testing.T, w way, before objects) {
 	c.eventuallyLeft(t, before, left)
 	after := c.objects(t)
 	for _, kept := range []string{
-		"nodehealthchecks.remediation.medik8s.io /workers", "powercycleremediations.demo.nhc-controller.io default/b", "remediationbudgets.remediation.medik8s.io /stop-everything",
+		"nodehealthchecks.remediation.medik8s.io /workers", "powercycleremediations.demo.nhc-controller.io default/b", "remediationbudgets.nhc-controller.io /stop-everything",
 	} {
 		require.Equal(t, installed[kept], after[kept], "it is the same as before")
 	}

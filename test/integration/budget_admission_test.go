@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/budget"
 )
 
@@ -32,16 +32,16 @@ const (
 	noUnhealthyNumber  = "spec.maxUnhealthy: spec.maxUnhealthy in body should match '^((100|[0-9]{1,2})%|[0-9]+)$'"
 	noConcurrentNumber = "spec.maxConcurrent: spec.maxConcurrent in body should match '^((100|[0-9]{1,2})%|[0-9]+)$'"
 	noInterval         = `spec.minInterval: spec.minInterval in body should match '^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$'`
-	noWindowDuration   = `spec.schedules[0].duration: spec.schedules[0].duration in body should match '^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$'`
+	noWindowDuration   = `spec.activeDuring[0].duration: spec.activeDuring[0].duration in body should match '^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$'`
 
-	notFiveFields = "spec.schedules[0].cron: cron must have five fields with spaces in between: minute, hour, day of the month, month and day of the week"
-	badMinute     = "spec.schedules[0].cron: cron: the minute must be * or a list of numbers and ranges from 0 to 59, each with a step such as /2 if need be"
-	badHour       = "spec.schedules[0].cron: cron: the hour must be * or a list of numbers and ranges from 0 to 23, each with a step such as /2 if need be"
-	badDay        = "spec.schedules[0].cron: cron: the day of the month must be * or a list of numbers and ranges from 1 to 31, each with a step such as /2 if need be"
-	badMonth      = "spec.schedules[0].cron: cron: the month must be * or a list of numbers and ranges from 1 to 12, or JAN to DEC, each with a step such as /2 if need be"
-	badWeekday    = "spec.schedules[0].cron: cron: the day of the week must be * or a list of numbers and ranges from 0, which is Sunday, to 6, or SUN to SAT, each with a step such as /2 if need be"
-	badRange      = "spec.schedules[0].cron: cron: ranges must be ascending, such as 1-5"
-	badNameRange  = "spec.schedules[0].cron: cron: ranges must be ascending, such as MON-FRI"
+	notFiveFields = "spec.activeDuring[0].cron: cron must have five fields with spaces in between: minute, hour, day of the month, month and day of the week"
+	badMinute     = "spec.activeDuring[0].cron: cron: the minute must be * or a list of numbers and ranges from 0 to 59, each with a step such as /2 if need be"
+	badHour       = "spec.activeDuring[0].cron: cron: the hour must be * or a list of numbers and ranges from 0 to 23, each with a step such as /2 if need be"
+	badDay        = "spec.activeDuring[0].cron: cron: the day of the month must be * or a list of numbers and ranges from 1 to 31, each with a step such as /2 if need be"
+	badMonth      = "spec.activeDuring[0].cron: cron: the month must be * or a list of numbers and ranges from 1 to 12, or JAN to DEC, each with a step such as /2 if need be"
+	badWeekday    = "spec.activeDuring[0].cron: cron: the day of the week must be * or a list of numbers and ranges from 0, which is Sunday, to 6, or SUN to SAT, each with a step such as /2 if need be"
+	badRange      = "spec.activeDuring[0].cron: cron: ranges must be ascending, such as 1-5"
+	badNameRange  = "spec.activeDuring[0].cron: cron: ranges must be ascending, such as MON-FRI"
 )
 
 // budgetRules has a spec, valid and invalid, for each rule about RemediationBudgets.
@@ -57,9 +57,9 @@ var budgetRules = map[string]struct {
 	"only maxUnhealthy":             {changes: `{maxConcurrent: null, maxUnhealthy: 30%}`},
 	"only minInterval":              {changes: `{maxConcurrent: null, minInterval: 5m}`},
 	"all bounds":                    {changes: `{maxUnhealthy: 4, minInterval: 1h30m}`},
-	"every field":                   {changes: `{nodeSelector: {matchLabels: {a: b}}, topologyKey: topology.kubernetes.io/zone, maxUnhealthy: 1, maxConcurrent: 50%, minInterval: 1s, reason: why, schedules: [{cron: "0 8 * * 1-5", timeZone: Europe/Berlin, duration: 10h}]}`},
+	"every field":                   {changes: `{nodeSelector: {matchLabels: {a: b}}, topologyKey: topology.kubernetes.io/zone, maxUnhealthy: 1, maxConcurrent: 50%, minInterval: 1s, reason: why, activeDuring: [{cron: "0 8 * * 1-5", timeZone: Europe/Berlin, duration: 10h}]}`},
 	"no bound":                      {changes: `{maxConcurrent: null}`, denied: []string{noBound}},
-	"no bound but a schedule":       {changes: `{maxConcurrent: null, topologyKey: a, reason: why, schedules: [{cron: "* * * * *", duration: 1s}]}`, denied: []string{noBound}},
+	"no bound but a schedule":       {changes: `{maxConcurrent: null, topologyKey: a, reason: why, activeDuring: [{cron: "* * * * *", duration: 1s}]}`, denied: []string{noBound}},
 	"no selector":                   {changes: `{nodeSelector: null}`, denied: []string{oneSelector}},
 	"two selectors":                 {changes: `{machineSelector: {namespace: machines, selector: {}}}`, denied: []string{oneSelector}},
 	"nothing in the spec":           {changes: `{nodeSelector: null, maxConcurrent: null}`, denied: []string{noBound, oneSelector}},
@@ -114,21 +114,21 @@ var budgetRules = map[string]struct {
 	"no reason":                     {changes: `{reason: ""}`},
 	"long reason":                   {changes: `{reason: "` + strings.Repeat("a", 257) + `"}`, denied: []string{"spec.reason: Too long: may not be more than 256 bytes"}, lenient: true},
 
-	"no schedules":           {changes: `{schedules: []}`},
-	"most schedules":         {changes: `{schedules: [` + strings.Repeat(`{cron: "0 8 * * 1-5", duration: 10h},`, 16) + `]}`},
-	"too many schedules":     {changes: `{schedules: [` + strings.Repeat(`{cron: "0 8 * * 1-5", duration: 10h},`, 17) + `]}`, denied: []string{"spec.schedules: Too many: 17: must have at most 16 items"}, lenient: true},
-	"no cron":                {changes: `{schedules: [{duration: 10h}]}`, denied: []string{"spec.schedules[0].cron: Required value"}},
-	"no duration":            {changes: `{schedules: [{cron: "0 8 * * 1-5"}]}`, denied: []string{"spec.schedules[0].duration: Required value"}},
-	"second schedule":        {changes: `{schedules: [{cron: "0 8 * * 1-5", duration: 10h}, {cron: "0 8 * * 7", duration: 0s}]}`, denied: []string{strings.Replace(badWeekday, "[0]", "[1]", 1), "spec.schedules[1].duration: duration must be positive"}},
-	"no time at all":         {changes: `{schedules: [{cron: "0 8 * * *", duration: 0h0m}]}`, denied: []string{"spec.schedules[0].duration: duration must be positive"}},
-	"negative duration":      {changes: `{schedules: [{cron: "0 8 * * *", duration: -1h}]}`, denied: []string{noWindowDuration}},
-	"duration too long":      {changes: `{schedules: [{cron: "0 8 * * *", duration: 2562048h}]}`, denied: []string{"spec.schedules[0].duration: duration must not be longer than 2562047h47m16s"}},
-	"time zone":              {changes: `{schedules: [{cron: "0 8 * * *", timeZone: America/Argentina/Buenos_Aires, duration: 10h}]}`},
-	"UTC":                    {changes: `{schedules: [{cron: "0 8 * * *", timeZone: "", duration: 10h}]}`},
-	"unknown time zone":      {changes: `{schedules: [{cron: "0 8 * * *", timeZone: Mars/Olympus, duration: 10h}]}`, problem: "schedule 1: unknown time zone Mars/Olympus"},
-	"local time":             {changes: `{schedules: [{cron: "0 8 * * *", timeZone: Local, duration: 10h}]}`, problem: "schedule 1: unknown time zone Local"},
-	"long time zone":         {changes: `{schedules: [{cron: "0 8 * * *", timeZone: ` + strings.Repeat("a", 65) + `, duration: 10h}]}`, denied: []string{"spec.schedules[0].timeZone: Too long: may not be more than 64 bytes"}},
-	"a day that never comes": {changes: `{schedules: [{cron: "0 8 31 2 *", duration: 10h}]}`, problem: `schedule 1: cron "0 8 31 2 *" names no moment`},
+	"no schedules":           {changes: `{activeDuring: []}`},
+	"most schedules":         {changes: `{activeDuring: [` + strings.Repeat(`{cron: "0 8 * * 1-5", duration: 10h},`, 16) + `]}`},
+	"too many schedules":     {changes: `{activeDuring: [` + strings.Repeat(`{cron: "0 8 * * 1-5", duration: 10h},`, 17) + `]}`, denied: []string{"spec.activeDuring: Too many: 17: must have at most 16 items"}, lenient: true},
+	"no cron":                {changes: `{activeDuring: [{duration: 10h}]}`, denied: []string{"spec.activeDuring[0].cron: Required value"}},
+	"no duration":            {changes: `{activeDuring: [{cron: "0 8 * * 1-5"}]}`, denied: []string{"spec.activeDuring[0].duration: Required value"}},
+	"second schedule":        {changes: `{activeDuring: [{cron: "0 8 * * 1-5", duration: 10h}, {cron: "0 8 * * 7", duration: 0s}]}`, denied: []string{strings.Replace(badWeekday, "[0]", "[1]", 1), "spec.activeDuring[1].duration: duration must be positive"}},
+	"no time at all":         {changes: `{activeDuring: [{cron: "0 8 * * *", duration: 0h0m}]}`, denied: []string{"spec.activeDuring[0].duration: duration must be positive"}},
+	"negative duration":      {changes: `{activeDuring: [{cron: "0 8 * * *", duration: -1h}]}`, denied: []string{noWindowDuration}},
+	"duration too long":      {changes: `{activeDuring: [{cron: "0 8 * * *", duration: 2562048h}]}`, denied: []string{"spec.activeDuring[0].duration: duration must not be longer than 2562047h47m16s"}},
+	"time zone":              {changes: `{activeDuring: [{cron: "0 8 * * *", timeZone: America/Argentina/Buenos_Aires, duration: 10h}]}`},
+	"UTC":                    {changes: `{activeDuring: [{cron: "0 8 * * *", timeZone: "", duration: 10h}]}`},
+	"unknown time zone":      {changes: `{activeDuring: [{cron: "0 8 * * *", timeZone: Mars/Olympus, duration: 10h}]}`, problem: "schedule 1: unknown time zone Mars/Olympus"},
+	"local time":             {changes: `{activeDuring: [{cron: "0 8 * * *", timeZone: Local, duration: 10h}]}`, problem: "schedule 1: unknown time zone Local"},
+	"long time zone":         {changes: `{activeDuring: [{cron: "0 8 * * *", timeZone: ` + strings.Repeat("a", 65) + `, duration: 10h}]}`, denied: []string{"spec.activeDuring[0].timeZone: Too long: may not be more than 64 bytes"}},
+	"a day that never comes": {changes: `{activeDuring: [{cron: "0 8 31 2 *", duration: 10h}]}`, problem: `schedule 1: cron "0 8 31 2 *" names no moment`},
 
 	"every minute":             {changes: cron(`* * * * *`)},
 	"lists, ranges and steps":  {changes: cron(`0,15-30,45/5,*/7 00-23/2 1,31 1-12/3 ?`)},
@@ -141,7 +141,7 @@ var budgetRules = map[string]struct {
 	"descriptor":               {changes: cron(`@daily`), denied: []string{notFiveFields}},
 	"time zone in cron":        {changes: cron(`TZ=Europe/Berlin 0 8 * * *`), denied: []string{notFiveFields}},
 	"longest cron":             {changes: cron(`*` + strings.Repeat(" ", 184) + `* * * *`)},
-	"cron too long":            {changes: cron(`*` + strings.Repeat(" ", 185) + `* * * *`), denied: []string{"spec.schedules[0].cron: Too long: may not be more than 192 bytes"}, lenient: true},
+	"cron too long":            {changes: cron(`*` + strings.Repeat(" ", 185) + `* * * *`), denied: []string{"spec.activeDuring[0].cron: Too long: may not be more than 192 bytes"}, lenient: true},
 	"tabs":                     {changes: cron(`0\t8\t*\t*\t*`), denied: []string{notFiveFields}},
 	"all fields wrong":         {changes: cron(`60 24 0 13 7`), denied: []string{badDay, badWeekday, badHour, badMinute, badMonth}},
 	"words":                    {changes: cron(`at eight o clock today`), denied: []string{badDay, badWeekday, badHour, badMinute, badMonth}},
@@ -160,7 +160,7 @@ var budgetRules = map[string]struct {
 
 // cron returns a change to a schedule.
 func cron(text string) string {
-	return `{schedules: [{cron: "` + text + `", duration: 10h}]}`
+	return `{activeDuring: [{cron: "` + text + `", duration: 10h}]}`
 }
 
 // TestBudgetAdmission tests section B2 without a controller.
@@ -190,7 +190,7 @@ type budgetAdmission struct {
 
 func newBudgetAdmission(t *testing.T, c *cluster) *budgetAdmission {
 	t.Helper()
-	return &budgetAdmission{newAdmissionOf(t, c, v1alpha1.BudgetKind, v1alpha1.BudgetPlural)}
+	return &budgetAdmission{newAdmissionOf(t, c, nhcv1alpha1.BudgetKind, nhcv1alpha1.BudgetPlural)}
 }
 
 // refusals returns fields and messages of a denial, and nothing if the request was accepted.
@@ -220,7 +220,7 @@ func (a *budgetAdmission) judge(stored *unstructured.Unstructured, spec map[stri
 // problemOf returns what the controller says of a stored spec, and false if typed clients cannot
 // read it.
 func problemOf(spec map[string]any) (problem string, readable bool) {
-	var typed v1alpha1.RemediationBudget
+	var typed nhcv1alpha1.RemediationBudget
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(map[string]any{"spec": spec}, &typed); err != nil {
 		return err.Error(), false
 	}

@@ -19,7 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/yaml"
 
-	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/budget"
 )
 
@@ -40,7 +40,7 @@ func testBudgetDurations(a *budgetAdmission) {
 		for field, changes := range map[string]string{
 			"minInterval": fmt.Sprintf("{minInterval: %q}", text),
 			"cooldown":    fmt.Sprintf("{maxUnhealthy: 1, cooldown: %q}", text),
-			"duration":    fmt.Sprintf(`{schedules: [{cron: "* * * * *", duration: %q}]}`, text),
+			"duration":    fmt.Sprintf(`{activeDuring: [{cron: "* * * * *", duration: %q}]}`, text),
 		} {
 			refusals := a.judge(stored, a.budget(changes))
 			if valid {
@@ -121,7 +121,7 @@ func testBudgetCron(a *budgetAdmission) {
 
 // testBudgetDefaults: nothing is added to what was sent.
 func testBudgetDefaults(a *budgetAdmission) {
-	for _, changes := range []string{`{}`, `{maxUnhealthy: "7"}`, `{schedules: [{cron: "* * * * *", duration: 90s}]}`} {
+	for _, changes := range []string{`{}`, `{maxUnhealthy: "7"}`, `{activeDuring: [{cron: "* * * * *", duration: 90s}]}`} {
 		spec := a.budget(changes)
 		created, err := a.client.Create(a.Context(), a.object("defaults", spec), metav1.CreateOptions{DryRun: dryRun})
 		require.NoError(a, err)
@@ -134,12 +134,12 @@ func testBudgetDefaults(a *budgetAdmission) {
 const budgetStatus = `
 observedGeneration: 7
 observedNodes: 12
-unhealthyNodes: 3
+notHealthyNodes: 3
 remediatingNodes: 2
 remediationsAllowed: 0
 groups:
-- {name: "", observedNodes: 2, unhealthyNodes: 1, remediatingNodes: 1, remediationsAllowed: 0, lastStarted: "2026-01-02T03:04:05Z"}
-- {name: zone-a, observedNodes: 10, unhealthyNodes: 2, remediatingNodes: 1}
+- {name: "", observedNodes: 2, notHealthyNodes: 1, remediatingNodes: 1, remediationsAllowed: 0, lastStarted: "2026-01-02T03:04:05Z"}
+- {name: zone-a, observedNodes: 10, notHealthyNodes: 2, remediatingNodes: 1}
 conditions:
 - {type: Exhausted, status: "True", reason: Later, message: "2 nodes wait: a, b", observedGeneration: 7, lastTransitionTime: "2026-01-02T03:04:05Z"}
 - {type: Later, status: Unknown, reason: Later, message: "", lastTransitionTime: "2026-01-02T03:04:05Z"}
@@ -148,7 +148,7 @@ conditions:
 // writeStatuses writes the status in every way.
 func (a *budgetAdmission) writeStatuses(object *unstructured.Unstructured) *unstructured.Unstructured {
 	a.Helper()
-	for _, status := range []string{`{observedNodes: 0}`, `{groups: [{name: "", observedNodes: 0, unhealthyNodes: 0, remediatingNodes: 0}]}`, budgetStatus} {
+	for _, status := range []string{`{observedNodes: 0}`, `{groups: [{name: "", observedNodes: 0, notHealthyNodes: 0, remediatingNodes: 0}]}`, budgetStatus} {
 		object = a.writeStatus(object, status)
 		require.Equal(a, a.parse(status), object.Object["status"])
 	}
@@ -157,7 +157,7 @@ func (a *budgetAdmission) writeStatuses(object *unstructured.Unstructured) *unst
 	apply.SetResourceVersion(object.GetResourceVersion())
 	_, err := a.client.ApplyStatus(a.Context(), object.GetName(), apply, metav1.ApplyOptions{FieldManager: "test", Force: true})
 	require.NoError(a, err)
-	object, err = a.client.Patch(a.Context(), object.GetName(), types.MergePatchType, []byte(`{"status":{"unhealthyNodes":5}}`), metav1.PatchOptions{}, "status")
+	object, err = a.client.Patch(a.Context(), object.GetName(), types.MergePatchType, []byte(`{"status":{"notHealthyNodes":5}}`), metav1.PatchOptions{}, "status")
 	require.NoError(a, err)
 	return object
 }
@@ -168,9 +168,9 @@ func testBudgetStatus(a *budgetAdmission) {
 	require.Equal(a, a.parse(budgetSpec), object.Object["spec"])
 	require.Equal(a, int64(1), object.GetGeneration())
 
-	var most v1alpha1.RemediationBudgetStatus
-	for i := range v1alpha1.MaxBudgetGroups {
-		most.Groups = append(most.Groups, v1alpha1.BudgetGroup{Name: fmt.Sprintf("%063d", i), LastStarted: new(since)})
+	var most nhcv1alpha1.RemediationBudgetStatus
+	for i := range nhcv1alpha1.MaxBudgetGroups {
+		most.Groups = append(most.Groups, nhcv1alpha1.BudgetGroup{Name: fmt.Sprintf("%063d", i), LastStarted: new(since)})
 	}
 	for i := range 10 {
 		most.Conditions = append(most.Conditions, metav1.Condition{
@@ -213,13 +213,13 @@ func testBudgetCost(a *budgetAdmission) {
 	spec := map[string]any{
 		"nodeSelector": map[string]any{"matchLabels": labels, "matchExpressions": expressions},
 		"topologyKey":  strings.Repeat("a", 253) + "/" + strings.Repeat("b", 63), "maxUnhealthy": "2147483647", "maxConcurrent": "2147483647",
-		"minInterval": strings.Repeat("1s", 32), "cooldown": strings.Repeat("1s", 32), "schedules": schedules, "reason": strings.Repeat("ä", 256),
+		"minInterval": strings.Repeat("1s", 32), "cooldown": strings.Repeat("1s", 32), "activeDuring": schedules, "reason": strings.Repeat("ä", 256),
 	}
 	require.Empty(a, a.judge(stored, spec))
 	values[511] = "-"
 	schedules[15].(map[string]any)["duration"] = "0s"
 	require.Equal(a, []string{
-		badNodes + "a value must be a label value, empty or at most 63 characters", "spec.schedules[15].duration: duration must be positive",
+		badNodes + "a value must be a label value, empty or at most 63 characters", "spec.activeDuring[15].duration: duration must be positive",
 	}, a.judge(stored, spec))
 }
 
@@ -230,7 +230,7 @@ func testBudgetColumns(a *budgetAdmission) {
 	for _, tc := range []struct{ command, want string }{
 		{"get rbudget shown", "NAME UNHEALTHY REMEDIATING ALLOWED EXHAUSTED AGE shown 3 2 0 True"},
 		{"get rbudget shown -o wide", "NAME UNHEALTHY REMEDIATING ALLOWED EXHAUSTED AGE REASON WHY shown 3 2 0 True"},
-		{"get remediationbudgets", "NAME UNHEALTHY REMEDIATING ALLOWED EXHAUSTED AGE shown 3 2 0 True"},
+		{"get remediationbudgets", "NAME NOT HEALTHY REMEDIATING ALLOWED EXHAUSTED AGE shown 3 2 0 True"},
 		{"get remediationbudget shown", "NAME UNHEALTHY REMEDIATING ALLOWED EXHAUSTED AGE shown 3 2 0 True"},
 		{"get rbudget untouched -o wide", "NAME UNHEALTHY REMEDIATING ALLOWED EXHAUSTED AGE REASON WHY untouched"},
 		{"get medik8s", "NAME UNHEALTHY REMEDIATING ALLOWED EXHAUSTED AGE "}, // Last, as in testColumns.
@@ -255,9 +255,9 @@ func testBudgetSamples(a *budgetAdmission) {
 		content, err := os.ReadFile(sample)
 		require.NoError(a, err)
 		require.True(a, strings.HasPrefix(string(content), "# "), "%s says what it does", sample)
-		var typed v1alpha1.RemediationBudget
+		var typed nhcv1alpha1.RemediationBudget
 		require.NoError(a, yaml.UnmarshalStrict(content, &typed))
-		require.Equal(a, v1alpha1.BudgetKind, typed.Kind)
+		require.Equal(a, nhcv1alpha1.BudgetKind, typed.Kind)
 		require.Empty(a, budget.Parse(&typed).Problem, sample)
 		require.NotEmpty(a, typed.Spec.Reason, "%s is shown with a reason where it refuses", sample)
 	}

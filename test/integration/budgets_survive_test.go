@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
-	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 )
 
 // TestBudgetSurvives: what holds when the process dies, when budgets cannot be read, and when
@@ -41,16 +41,16 @@ func TestBudgetSurvives(t *testing.T) {
 	require.Nil(t, s.cr("b"))
 	require.NoError(t, second.Kill())
 
-	restore := c.withdraw(t, permission{verb: "list", group: v1alpha1.GroupName, resource: v1alpha1.BudgetPlural, role: "nhc-controller"})
+	restore := c.withdraw(t, permission{verb: "list", group: nhcv1alpha1.GroupName, resource: nhcv1alpha1.BudgetPlural, role: "nhc-controller"})
 	c.startController(t, "third", "--leader-elect=false")
 	s.heal("a")
 	s.eventuallyNoCR("a") // B1.2, also while nothing is known of budgets.
-	s.eventuallyHeldByBudget("b", "RemediationBudgets cannot be read: no permission to list "+v1alpha1.BudgetPlural+"."+v1alpha1.GroupName)
+	s.eventuallyHeldByBudget("b", "RemediationBudgets cannot be read: no permission to list "+nhcv1alpha1.BudgetPlural+"."+nhcv1alpha1.GroupName)
 	restore()
 	s.eventuallyCR("b")
 	require.Nil(t, s.cr("c"), "B3.2")
 
-	_, err := s.Kubectl(t.Context(), "delete", "crd", v1alpha1.BudgetPlural+"."+v1alpha1.GroupName)
+	_, err := s.Kubectl(t.Context(), "delete", "crd", nhcv1alpha1.BudgetPlural+"."+nhcv1alpha1.GroupName)
 	require.NoError(t, err)
 	s.eventuallyCR("c") // B1.4: without the kind there are no budgets.
 
@@ -60,7 +60,7 @@ func TestBudgetSurvives(t *testing.T) {
 		message, err = s.Kubectl(t.Context(), "get", "rbudget", s.name, `-o=jsonpath={.status.conditions[?(@.type=="Valid")].message}`)
 		return err == nil && strings.HasPrefix(message, "the budget cannot be read: ")
 	})
-	s.eventuallyBudgetEvent(v1alpha1.ReasonInvalidBudget, message)
+	s.eventuallyBudgetEvent(nhcv1alpha1.ReasonInvalidBudget, message)
 	s.createNodes("d")
 	s.fail("d")
 	s.eventually("the node waits", func() bool {
@@ -71,13 +71,13 @@ func TestBudgetSurvives(t *testing.T) {
 	_, err = s.Kubectl(t.Context(), "patch", "rbudget", s.name, "--type=merge", `--patch={"spec":{"nodeSelector":{"matchLabels":{"of":"another"}}}}`)
 	require.NoError(t, err)
 	s.eventuallyCR("d")
-	s.eventually("the budget is valid", func() bool { return s.budgetCondition(v1alpha1.ConditionBudgetValid).Status == metav1.ConditionTrue })
+	s.eventually("the budget is valid", func() bool { return s.budgetCondition(nhcv1alpha1.ConditionBudgetValid).Status == metav1.ConditionTrue })
 
 	_, err = s.Kubectl(t.Context(), "patch", "rbudget", s.name, "--type=merge", `--patch={"spec":{"nodeSelector":null,"machineSelector":{"namespace":"machines","selector":{}}}}`)
 	require.NoError(t, err)
 	const noMachines = "machineSelector needs the controller machinehealthcheck, which does not run"
 	s.eventually("the budget is not valid", func() bool {
-		return strings.HasPrefix(s.budgetCondition(v1alpha1.ConditionBudgetValid).Message, noMachines)
+		return strings.HasPrefix(s.budgetCondition(nhcv1alpha1.ConditionBudgetValid).Message, noMachines)
 	})
 	s.createNodes("e")
 	s.fail("e")
@@ -99,10 +99,10 @@ func (s *scenario) createUnreadableBudget() {
 	_, err = s.dynamic.Resource(crdResource).Create(s.t.Context(), crd, metav1.CreateOptions{})
 	require.NoError(s.t, err)
 	budget := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"nodeSelector": "all of them", "maxConcurrent": int64(1)}}}
-	budget.SetGroupVersionKind(v1alpha1.SchemeGroupVersion.WithKind(v1alpha1.BudgetKind))
+	budget.SetGroupVersionKind(nhcv1alpha1.SchemeGroupVersion.WithKind(nhcv1alpha1.BudgetKind))
 	budget.SetName(s.name)
 	s.eventually("the kind is served", func() bool {
-		_, err = s.dynamic.Resource(v1alpha1.SchemeGroupVersion.WithResource(v1alpha1.BudgetPlural)).Create(s.t.Context(), budget, metav1.CreateOptions{})
+		_, err = s.dynamic.Resource(nhcv1alpha1.SchemeGroupVersion.WithResource(nhcv1alpha1.BudgetPlural)).Create(s.t.Context(), budget, metav1.CreateOptions{})
 		return err == nil
 	})
 }

@@ -18,41 +18,42 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
 
 // createBudget creates a RemediationBudget with the name of the scenario for its nodes, and waits
 // until it was evaluated.
-func (s *scenario) createBudget(change ...func(*v1alpha1.RemediationBudgetSpec)) {
+func (s *scenario) createBudget(change ...func(*nhcv1alpha1.RemediationBudgetSpec)) {
 	s.t.Helper()
-	budget := &v1alpha1.RemediationBudget{
+	budget := &nhcv1alpha1.RemediationBudget{
 		ObjectMeta: metav1.ObjectMeta{Name: s.name},
-		Spec:       v1alpha1.RemediationBudgetSpec{NodeSelector: &metav1.LabelSelector{MatchLabels: map[string]string{scenarioLabel: s.name}}},
+		Spec:       nhcv1alpha1.RemediationBudgetSpec{NodeSelector: &metav1.LabelSelector{MatchLabels: map[string]string{scenarioLabel: s.name}}},
 	}
 	for _, c := range change {
 		c(&budget.Spec)
 	}
-	budgets := s.nhc.RemediationV1alpha1().RemediationBudgets()
+	budgets := s.nhc.NHCV1alpha1().RemediationBudgets()
 	_, err := budgets.Create(s.t.Context(), budget, metav1.CreateOptions{})
 	require.NoError(s.t, err)
 	s.atEnd = append(s.atEnd, func(ctx context.Context) { _ = budgets.Delete(ctx, s.name, metav1.DeleteOptions{}) })
 	s.eventually("the budget was evaluated", func() bool { return len(s.budget().Status.Conditions) > 0 })
 }
 
-func (s *scenario) budget() *v1alpha1.RemediationBudget {
+func (s *scenario) budget() *nhcv1alpha1.RemediationBudget {
 	s.t.Helper()
-	budget, err := s.nhc.RemediationV1alpha1().RemediationBudgets().Get(s.t.Context(), s.name, metav1.GetOptions{})
+	budget, err := s.nhc.NHCV1alpha1().RemediationBudgets().Get(s.t.Context(), s.name, metav1.GetOptions{})
 	require.NoError(s.t, err)
 	return budget
 }
 
 // updateBudget changes the spec of the budget.
-func (s *scenario) updateBudget(change func(*v1alpha1.RemediationBudgetSpec)) {
+func (s *scenario) updateBudget(change func(*nhcv1alpha1.RemediationBudgetSpec)) {
 	s.t.Helper()
 	s.eventually("the budget can be updated", func() bool {
 		budget := s.budget()
 		change(&budget.Spec)
-		_, err := s.nhc.RemediationV1alpha1().RemediationBudgets().Update(s.t.Context(), budget, metav1.UpdateOptions{})
+		_, err := s.nhc.NHCV1alpha1().RemediationBudgets().Update(s.t.Context(), budget, metav1.UpdateOptions{})
 		if apierrors.IsConflict(err) {
 			return false
 		}
@@ -82,7 +83,7 @@ func (s *scenario) eventuallyBudget(numbers ...int32) {
 	s.eventually(fmt.Sprintf("budget %v", numbers), func() bool {
 		status := s.budget().Status
 		var found []int32
-		for _, n := range []*int32{status.ObservedNodes, status.UnhealthyNodes, status.RemediatingNodes, status.RemediationsAllowed} {
+		for _, n := range []*int32{status.ObservedNodes, status.NotHealthyNodes, status.RemediatingNodes, status.RemediationsAllowed} {
 			if n != nil {
 				found = append(found, *n)
 			}
@@ -101,7 +102,7 @@ func (s *scenario) budgetCondition(conditionType string) metav1.Condition {
 // eventuallyBudgetEvent waits until there is an event with this reason and note about the budget.
 func (s *scenario) eventuallyBudgetEvent(reason, note string) {
 	s.t.Helper()
-	about := fields.Set{"regarding.kind": v1alpha1.BudgetKind, "regarding.name": s.name, "reason": reason}
+	about := fields.Set{"regarding.kind": nhcv1alpha1.BudgetKind, "regarding.name": s.name, "reason": reason}
 	s.eventually("event "+reason+": "+note, func() bool {
 		list, err := s.kube.EventsV1().Events(metav1.NamespaceDefault).List(s.t.Context(), metav1.ListOptions{FieldSelector: about.String()})
 		require.NoError(s.t, err)
@@ -109,8 +110,8 @@ func (s *scenario) eventuallyBudgetEvent(reason, note string) {
 	})
 }
 
-func maxConcurrent(n int) func(*v1alpha1.RemediationBudgetSpec) {
-	return func(spec *v1alpha1.RemediationBudgetSpec) { spec.MaxConcurrent = new(intstr.FromInt(n)) }
+func maxConcurrent(n int) func(*nhcv1alpha1.RemediationBudgetSpec) {
+	return func(spec *nhcv1alpha1.RemediationBudgetSpec) { spec.MaxConcurrent = new(intstr.FromInt(n)) }
 }
 
 // TestBudget: what a RemediationBudget keeps from beginning, and what it says (spec B).
@@ -121,15 +122,15 @@ func TestBudget(t *testing.T) {
 		s := newScenario(t, sharedCluster(t))
 		s.createNodes("a", "b", "c")
 		s.createNHC()
-		s.createBudget(maxConcurrent(1), func(spec *v1alpha1.RemediationBudgetSpec) { spec.Reason = "Storage rebuilds slowly." })
+		s.createBudget(maxConcurrent(1), func(spec *nhcv1alpha1.RemediationBudgetSpec) { spec.Reason = "Storage rebuilds slowly." })
 		s.eventuallyBudget(3, 0, 0, 1)
 		s.fail("a")
 		s.eventuallyCR("a")
 		s.eventuallyBudget(3, 1, 1, 0)
-		require.Equal(t, v1alpha1.ReasonBudgetAvailable, s.budgetCondition(v1alpha1.ConditionBudgetExhausted).Reason, "B5.2: no node waits yet")
+		require.Equal(t, nhcv1alpha1.ReasonBudgetAvailable, s.budgetCondition(nhcv1alpha1.ConditionBudgetExhausted).Reason, "B5.2: no node waits yet")
 		s.fail("b")
 		s.eventuallyHeldByBudget("b", s.name+": 1 of at most 1 nodes are under remediation. Storage rebuilds slowly.")
-		s.eventuallyBudgetEvent(v1alpha1.ReasonBudgetExhausted, "1 node waits: "+s.node("b"))
+		s.eventuallyBudgetEvent(nhcv1alpha1.ReasonBudgetExhausted, "1 node waits: "+s.node("b"))
 		s.fail("c")
 		s.eventuallyHeldByBudget("c", s.name+": 1 of at most 1 nodes are under remediation. Storage rebuilds slowly.")
 		for node, want := range map[string]string{"b": " (1st of 2 that wait)", "c": " (2nd of 2 that wait)"} {
@@ -137,13 +138,13 @@ func TestBudget(t *testing.T) {
 		}
 		s.eventuallyBudget(3, 3, 1, 0)
 		s.eventually("both are named", func() bool {
-			return s.budgetCondition(v1alpha1.ConditionBudgetExhausted).Message == fmt.Sprintf("2 nodes wait: %s, %s", s.node("b"), s.node("c"))
+			return s.budgetCondition(nhcv1alpha1.ConditionBudgetExhausted).Message == fmt.Sprintf("2 nodes wait: %s, %s", s.node("b"), s.node("c"))
 		})
 		s.heal("a")
 		s.eventuallyCR("b") // B4.1: it has been unhealthy for longer than c.
 		require.Nil(t, s.cr("c"), "B3.2")
 		s.heal("c") // B4.2: what waits may go by itself.
-		s.eventuallyBudgetEvent(v1alpha1.ReasonBudgetAvailable, "No node waits for the budget")
+		s.eventuallyBudgetEvent(nhcv1alpha1.ReasonBudgetAvailable, "No node waits for the budget")
 		s.heal("b")
 		s.eventuallyBudget(3, 0, 0, 1)
 	})
@@ -152,15 +153,15 @@ func TestBudget(t *testing.T) {
 		s := newScenario(t, sharedCluster(t))
 		s.createNodes("a")
 		s.createNHC()
-		s.createBudget(maxConcurrent(5), func(spec *v1alpha1.RemediationBudgetSpec) {
-			spec.Schedules = []v1alpha1.BudgetSchedule{{Cron: "0 9 * * 1-5", TimeZone: "Middle-earth/Shire", Duration: metav1.Duration{Duration: time.Hour}}}
+		s.createBudget(maxConcurrent(5), func(spec *nhcv1alpha1.RemediationBudgetSpec) {
+			spec.ActiveDuring = []nhcv1alpha1.BudgetSchedule{{Cron: "0 9 * * 1-5", TimeZone: "Middle-earth/Shire", Duration: metav1.Duration{Duration: time.Hour}}}
 		})
 		s.fail("a")
 		s.eventuallyHeldByBudget("a", s.name+": schedule 1: unknown time zone Middle-earth/Shire")
-		valid := s.budgetCondition(v1alpha1.ConditionBudgetValid)
+		valid := s.budgetCondition(nhcv1alpha1.ConditionBudgetValid)
 		require.Equal(t, metav1.ConditionFalse, valid.Status, "B2.2")
-		s.eventuallyBudgetEvent(v1alpha1.ReasonInvalidBudget, valid.Message)
-		s.updateBudget(func(spec *v1alpha1.RemediationBudgetSpec) { spec.Schedules[0].TimeZone = "Europe/Berlin" })
+		s.eventuallyBudgetEvent(nhcv1alpha1.ReasonInvalidBudget, valid.Message)
+		s.updateBudget(func(spec *nhcv1alpha1.RemediationBudgetSpec) { spec.ActiveDuring[0].TimeZone = "Europe/Berlin" })
 		s.eventuallyCR("a")
 	})
 }

@@ -20,6 +20,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/test/deploy"
 	"github.com/nhc-controller/nhc-controller/test/localkube"
 	"github.com/nhc-controller/nhc-controller/test/patience"
@@ -137,8 +139,8 @@ func TestClusterDashboard(t *testing.T) {
 	address := address(t, dashboard, "dashboard")
 
 	paths := []string{"/", "/nodes", "/check?name=" + s.name, "/node?name=" + s.node("a"), "/history", "/events", "/assets/script.js", "/metrics"}
-	c.newRole(t, "only-checks", "remediation.medik8s.io", "nodehealthchecks", "remediationbudgets")
-	c.newRole(t, "only-nodes", "", "nodes")
+	c.newRole(t, "only-checks", []string{v1alpha1.GroupName, nhcv1alpha1.GroupName}, v1alpha1.Plural, nhcv1alpha1.BudgetPlural)
+	c.newRole(t, "only-nodes", []string{""}, "nodes")
 	for want, refused := range map[int][]*viewer{
 		http.StatusUnauthorized: {{t: t, address: address}, {t: t, address: address, token: "guess"}},
 		http.StatusForbidden: {
@@ -165,11 +167,11 @@ func TestClusterDashboard(t *testing.T) {
 }
 
 // newRole creates a ClusterRole that permits to read resources.
-func (c *cluster) newRole(t *testing.T, name, group string, resources ...string) {
+func (c *cluster) newRole(t *testing.T, name string, groups []string, resources ...string) {
 	t.Helper()
 	_, err := c.kube.RbacV1().ClusterRoles().Create(t.Context(), &rbacv1.ClusterRole{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{group}, Resources: resources, Verbs: []string{"get", "list", "watch"}}},
+		Rules:      []rbacv1.PolicyRule{{APIGroups: groups, Resources: resources, Verbs: []string{"get", "list", "watch"}}},
 	}, metav1.CreateOptions{})
 	require.NoError(t, err)
 }
@@ -252,7 +254,7 @@ func TestDashboardPermissions(t *testing.T) {
 	everywhere = append(everywhere, "list leases.coordination.k8s.io nhc-controller", "watch leases.coordination.k8s.io nhc-controller") // Of the leader.
 	everywhere = append(everywhere, c.grantedToServiceAccounts(t)...)
 	for _, verb := range []string{"get", "list", "watch"} {
-		for _, resource := range []string{"nodes", "nodehealthchecks.remediation.medik8s.io", "nodehealthchecks/status.remediation.medik8s.io", "remediationbudgets.remediation.medik8s.io", "remediationbudgets/status.remediation.medik8s.io"} {
+		for _, resource := range []string{"nodes", "nodehealthchecks.remediation.medik8s.io", "nodehealthchecks/status.remediation.medik8s.io", "remediationbudgets.nhc-controller.io", "remediationbudgets/status.nhc-controller.io"} {
 			everywhere = append(everywhere, verb+" "+resource)
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
 
@@ -83,7 +84,7 @@ func testHealthScript(t *testing.T, c *cluster) {
 	}
 	check := func() any { return s.get() }
 	budget := func() any {
-		b, err := s.nhc.RemediationV1alpha1().RemediationBudgets().Get(t.Context(), s.name, metav1.GetOptions{})
+		b, err := s.nhc.NHCV1alpha1().RemediationBudgets().Get(t.Context(), s.name, metav1.GetOptions{})
 		require.NoError(t, err)
 		return b
 	}
@@ -114,8 +115,8 @@ func testHealthScript(t *testing.T, c *cluster) {
 
 	s.createBudget(maxConcurrent(5))
 	shows("a budget", "Healthy", "", budget)
-	s.updateBudget(func(spec *v1alpha1.RemediationBudgetSpec) {
-		spec.Schedules = []v1alpha1.BudgetSchedule{{Cron: "0 9 * * 1-5", TimeZone: "Middle-earth/Shire", Duration: metav1.Duration{Duration: time.Hour}}}
+	s.updateBudget(func(spec *nhcv1alpha1.RemediationBudgetSpec) {
+		spec.ActiveDuring = []nhcv1alpha1.BudgetSchedule{{Cron: "0 9 * * 1-5", TimeZone: "Middle-earth/Shire", Duration: metav1.Duration{Duration: time.Hour}}}
 	})
 	shows("an invalid budget", "Degraded", "InvalidBudget: schedule 1: unknown time zone", budget)
 }

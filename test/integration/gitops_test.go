@@ -159,6 +159,6 @@ func testNotPruned(t *testing.T) {
 		}
 	}
 	require.Equal(t, map[string]bool{
-		"CustomResourceDefinition/nodehealthchecks.remediation.medik8s.io": true, "CustomResourceDefinition/remediationbudgets.remediation.medik8s.io": true, "Namespace/medik8s-leases": true,
+		"CustomResourceDefinition/nodehealthchecks.remediation.medik8s.io": true, "CustomResourceDefinition/remediationbudgets.nhc-controller.io": true, "Namespace/medik8s-leases": true,
 	}, kept)
 }

@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
-	"github.com/nhc-controller/nhc-controller/test/localkube"
 )
 
 func (s *scenario) kindMissing(kind string) string {
@@ -72,62 +71,25 @@ func TestPermissions(t *testing.T) {
 	s.eventuallyDisabled(v1alpha1.ReasonTemplateForbidden)
 	s.requireDisabled(v1alpha1.ReasonTemplateForbidden, forbidden("get", s.kind.templates))
 
-	s.grant(s.kind.templates, "get")
+	for i, verb := range templateVerbs {
+		s.grant(s.kind.templates, templateVerbs[:i]...)
+		s.touchCRD(s.kind.templates, verb) // Instead of waiting for the next probe.
+		s.eventuallyMessage(v1alpha1.ReasonTemplateForbidden, forbidden(verb, s.kind.templates))
+	}
+	s.grant(s.kind.templates, templateVerbs...)
 	s.touchCRD(s.kind.templates, "granted")
 	for i, verb := range remediationVerbs {
 		s.grant(s.kind.remediations, remediationVerbs[:i]...)
-		s.touchCRD(s.kind.remediations, verb) // Instead of waiting for the next poll.
+		s.touchCRD(s.kind.remediations, verb) // Instead of waiting for the next probe.
 		s.eventuallyMessage(v1alpha1.ReasonTemplateForbidden, forbidden(verb, s.kind.remediations))
 		s.eventuallyListed(map[string]int{"a": 0})
 	}
 	s.requireEvents(v1alpha1.Kind, s.name, "Disabled", 1, "6.3: one reason")
 	s.grant(s.kind.remediations, remediationVerbs...)
-	s.requireEnabled() // By the poll.
+	s.requireEnabled() // By the next probe.
 	s.eventuallyCR("a")
 	require.Equal(t, int64(1), s.get().Generation, "6.4")
 	s.requireRequests("create", "a", 1)
-}
-
-// TestTemplatesWithoutWatch: `get` on templates is enough. The controller polls them, and
-// does not try to watch them (spec 6.4, 6.6).
-func TestTemplatesWithoutWatch(t *testing.T) {
-	t.Parallel()
-	s := newRepairScenario(t, sharedCluster(t), "")
-	s.grant(s.kind.templates, "get")
-	s.grant(s.kind.remediations, remediationVerbs...)
-	s.install(s.kind.templates)
-	s.install(s.kind.remediations)
-	s.createTemplate(usualTemplate())
-	s.createNodes("a", "b")
-	s.createNHC()
-	s.requireEnabled()
-	s.fail("a")
-	cr := s.eventuallyCR("a")
-	s.setTemplate(map[string]any{"template": nil})
-	s.eventuallyDisabled(v1alpha1.ReasonTemplateInvalid)
-	s.requireDisabled(v1alpha1.ReasonTemplateInvalid, s.templateMalformed())
-	s.fail("b")
-	s.eventuallyListed(map[string]int{"a": 1, "b": 0})
-	s.heal("a")
-	s.eventuallyNoCR("a")
-	s.setTemplate(map[string]any{"template": map[string]any{"spec": map[string]any{"other": "value"}}})
-	s.requireEnabled()
-	require.Equal(t, map[string]any{"other": "value"}, s.eventuallyCR("b").Object["spec"])
-	require.NotEqual(t, cr.Object["spec"], s.cr("b").Object["spec"])
-	s.deleteTemplate()
-	s.touchCRD(s.kind.templates, "template deleted") // Instead of waiting for the next poll.
-	s.eventuallyDisabled(v1alpha1.ReasonTemplateNotFound)
-	s.requireDisabled(v1alpha1.ReasonTemplateNotFound, s.templateMissing())
-
-	isWatch := func(r localkube.Request) bool {
-		return r.Resource == s.kind.templates.Resource && (r.Verb == "list" || r.Verb == "watch")
-	}
-	require.Empty(t, s.groupRequests(isWatch), "6.6: used when granted")
-	s.grant(s.kind.templates, templateVerbs...)
-	s.touchCRD(s.kind.templates, "granted")
-	s.eventually("a watch", func() bool { return len(s.groupRequests(isWatch)) > 0 })
-	s.createTemplate(usualTemplate())
-	s.requireEnabled()
 }
 
 // TestPermissionTakenAway: at run time, during a remediation. What is still permitted

@@ -34,7 +34,7 @@ func breakages() []breakage {
 	const nodeLeases = "medik8s-leases"
 	apply := []string{"apply --server-side --force-conflicts -f " + installManifest}
 	return []breakage{
-		{"a kind is missing", []string{"delete crd remediationbudgets.remediation.medik8s.io"}, apply, "CustomResourceDefinitions: remediationbudgets.remediation.medik8s.io is missing"},
+		{"a kind is missing", []string{"delete crd remediationbudgets.nhc-controller.io"}, apply, "CustomResourceDefinitions: remediationbudgets.nhc-controller.io is missing"},
 		{"the namespace of leases is missing", []string{"delete namespace " + nodeLeases}, apply, "Leases of nodes: Namespace " + nodeLeases + " is missing"},
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/simulation"
 )
@@ -31,7 +32,7 @@ func TestSimulateAgreesWithController(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		change func(*v1alpha1.NodeHealthCheckSpec)
-		budget func(*v1alpha1.RemediationBudgetSpec)
+		budget func(*nhcv1alpha1.RemediationBudgetSpec)
 	}{
 		{name: "all-begin", change: maxUnhealthy(intstr.FromString("100%"))},
 		{name: "gate", change: maxUnhealthy(intstr.FromInt32(2))},

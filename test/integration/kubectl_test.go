@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
+	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/command"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
@@ -168,10 +169,10 @@ func testPluginPauseCluster(viewer, editor *user) {
 	editor.shows([]string{"The cluster is paused: "}, "pause", "--cluster", "--reason=drill")
 	editor.finds(`The cluster is paused for 2 reasons: name one with --reason: "incident 4711", "drill".`, "resume", "--cluster")
 	editor.finds("RemediationBudget pause-cluster still lets nothing begin: incident 4711. To end it: kubectl nhc resume --cluster", "resume", "--cluster", "--reason=drill")
-	budget, err := editor.nhc.RemediationV1alpha1().RemediationBudgets().Get(editor.t.Context(), view.PauseBudget, metav1.GetOptions{})
+	budget, err := editor.nhc.NHCV1alpha1().RemediationBudgets().Get(editor.t.Context(), view.PauseBudget, metav1.GetOptions{})
 	require.NoError(editor.t, err)
-	budgets := editor.nhc.RemediationV1alpha1().RemediationBudgets()
-	brake, err := budgets.Create(editor.t.Context(), &v1alpha1.RemediationBudget{ObjectMeta: metav1.ObjectMeta{Name: "brake"}, Spec: budget.Spec}, metav1.CreateOptions{})
+	budgets := editor.nhc.NHCV1alpha1().RemediationBudgets()
+	brake, err := budgets.Create(editor.t.Context(), &nhcv1alpha1.RemediationBudget{ObjectMeta: metav1.ObjectMeta{Name: "brake"}, Spec: budget.Spec}, metav1.CreateOptions{})
 	require.NoError(editor.t, err)
 	editor.fail("a")
 	editor.eventuallyHeldByBudget("a", "brake: 0 of at most 0 nodes are under remediation. incident 4711")

@@ -122,13 +122,13 @@ var mhcRules = map[string]struct {
 	"unknown strategy, but no spec": {
 		annotations: `{machine.openshift.io/remediation-strategy: reboot}`, denied: "unknown remediation strategy: reboot",
 	},
-	"default API":           {annotations: `{nhc-controller/machine-api: machine.openshift.io, machine.openshift.io/remediation-strategy: external-baremetal}`, spec: `{}`},
-	"Cluster API":           {annotations: `{nhc-controller/machine-api: cluster.x-k8s.io}`, spec: `{` + snrReference + `}`},
-	"unknown API":           {annotations: `{nhc-controller/machine-api: machine.sapcloud.io}`, spec: `{}`, denied: "unknown machine API: machine.sapcloud.io"},
-	"empty API":             {annotations: `{nhc-controller/machine-api: ""}`, spec: `{}`, denied: "unknown machine API:"},
-	"strategy, Cluster API": {annotations: `{nhc-controller/machine-api: cluster.x-k8s.io, machine.openshift.io/remediation-strategy: external-baremetal}`, spec: `{}`, denied: strategyOfCAPI},
+	"default API":           {annotations: `{nhc-controller.io/machine-api: machine.openshift.io, machine.openshift.io/remediation-strategy: external-baremetal}`, spec: `{}`},
+	"Cluster API":           {annotations: `{nhc-controller.io/machine-api: cluster.x-k8s.io}`, spec: `{` + snrReference + `}`},
+	"unknown API":           {annotations: `{nhc-controller.io/machine-api: machine.sapcloud.io}`, spec: `{}`, denied: "unknown machine API: machine.sapcloud.io"},
+	"empty API":             {annotations: `{nhc-controller.io/machine-api: ""}`, spec: `{}`, denied: "unknown machine API:"},
+	"strategy, Cluster API": {annotations: `{nhc-controller.io/machine-api: cluster.x-k8s.io, machine.openshift.io/remediation-strategy: external-baremetal}`, spec: `{}`, denied: strategyOfCAPI},
 	"rules in order": {
-		annotations: `{nhc-controller/machine-api: a, machine.openshift.io/remediation-strategy: b}`,
+		annotations: `{nhc-controller.io/machine-api: a, machine.openshift.io/remediation-strategy: b}`,
 		spec:        `{selector: {matchExpressions: [{key: a, operator: In}]}, remediationTemplate: {}}`, denied: badValues,
 	},
 }
@@ -276,7 +276,7 @@ func testMHCStoredBefore(a *mhcAdmission, crd servedCRD, stored map[string]strin
 		if tc.annotations == "" || tc.spec != "" {
 			require.NoError(a, unstructured.SetNestedField(changed.Object, "a", "spec", "selector", "matchLabels", "pool"))
 		} else {
-			annotations["nhc-controller/machine-api"] = "machine.openshift.io"
+			annotations["nhc-controller.io/machine-api"] = "machine.openshift.io"
 			changed.SetAnnotations(annotations)
 		}
 		require.NotEmpty(a, a.update(changed), rule)

@@ -208,7 +208,7 @@ func (i *machineInstallation) testTemplate() {
 func (i *machineInstallation) testClusterAPI() {
 	i.createNode("self", map[string]string{"cluster.x-k8s.io/cluster-name": "self", "cluster.x-k8s.io/cluster-namespace": machineNamespace})
 	i.createOptional(i.t, clusterOfCAPI, machineNamespace, "self", map[string]any{"spec": map[string]any{}})
-	i.check("own", map[string]string{"nhc-controller/machine-api": "cluster.x-k8s.io"}, nil)
+	i.check("own", map[string]string{"nhc-controller.io/machine-api": "cluster.x-k8s.io"}, nil)
 	machines := quietClient(i.t, i.AdminConfig()).Resource(clusterAPIMachine.resource).Namespace(machineNamespace)
 	i.machine(machines, clusterAPIMachine, "own", map[string]any{"nodeRef": map[string]any{"name": "gone"}})
 	i.eventuallyGone(machines, "own-1")

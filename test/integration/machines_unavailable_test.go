@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
-	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 )
 
 // machineRole is the ClusterRole of the controller for Machines.
@@ -95,9 +95,9 @@ func testClustersForbidden(t *testing.T, c *cluster, kinds clusterAPI) {
 // createMachineBudget creates a RemediationBudget about the Machines of the scenario.
 func (s *machineScenario) createMachineBudget() {
 	s.t.Helper()
-	_, err := s.nhc.RemediationV1alpha1().RemediationBudgets().Create(s.t.Context(), &v1alpha1.RemediationBudget{
+	_, err := s.nhc.NHCV1alpha1().RemediationBudgets().Create(s.t.Context(), &nhcv1alpha1.RemediationBudget{
 		ObjectMeta: metav1.ObjectMeta{Name: s.name},
-		Spec:       v1alpha1.RemediationBudgetSpec{MachineSelector: &v1alpha1.BudgetMachineSelector{Namespace: s.name}, MaxConcurrent: new(intstr.FromInt32(1))},
+		Spec:       nhcv1alpha1.RemediationBudgetSpec{MachineSelector: &nhcv1alpha1.BudgetMachineSelector{Namespace: s.name}, MaxConcurrent: new(intstr.FromInt32(1))},
 	}, metav1.CreateOptions{})
 	require.NoError(s.t, err)
 }
@@ -107,9 +107,9 @@ func (s *machineScenario) createMachineBudget() {
 func (s *machineScenario) eventuallyBudget(valid metav1.ConditionStatus, message string) {
 	s.t.Helper()
 	s.eventually("the budget says whether Machines can be counted", func() bool {
-		budget, err := s.nhc.RemediationV1alpha1().RemediationBudgets().Get(s.t.Context(), s.name, metav1.GetOptions{})
+		budget, err := s.nhc.NHCV1alpha1().RemediationBudgets().Get(s.t.Context(), s.name, metav1.GetOptions{})
 		require.NoError(s.t, err)
-		condition := meta.FindStatusCondition(budget.Status.Conditions, v1alpha1.ConditionBudgetValid)
+		condition := meta.FindStatusCondition(budget.Status.Conditions, nhcv1alpha1.ConditionBudgetValid)
 		return condition != nil && condition.Status == valid && strings.Contains(condition.Message, message) &&
 			(valid == metav1.ConditionTrue || *budget.Status.RemediationsAllowed == 0)
 	})

@@ -129,7 +129,7 @@ func testMigration(t *testing.T, c *cluster, olm bool) {
 	m.run("migration.md", there, "delete validatingwebhookconfiguration")
 
 	m.run("migration.md", there, "kubectl apply")
-	_, err = c.Kubectl(t.Context(), "wait", "--for=condition=Established", "--timeout=60s", "crd/nodehealthchecks.remediation.medik8s.io", "crd/remediationbudgets.remediation.medik8s.io")
+	_, err = c.Kubectl(t.Context(), "wait", "--for=condition=Established", "--timeout=60s", "crd/nodehealthchecks.remediation.medik8s.io", "crd/remediationbudgets.nhc-controller.io")
 	require.NoError(t, err)
 	require.NoError(t, deploy.AwaitRBAC(t.Context(), c.ControlPlane, remediator.Resource.Group))
 	controller := c.startController(t, "successor")

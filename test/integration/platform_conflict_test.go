@@ -50,7 +50,7 @@ func testForbiddenMachineHealthChecks(t *testing.T, c *cluster) {
 	s.requireNeverCreated("b")
 
 	c.applyOverlay(t, "openshift")
-	s.requireEnabled() // By the poll.
+	s.requireEnabled() // By the next probe.
 	s.eventuallyCR("b")
 	require.Equal(t, int64(1), s.get().Generation, "6.4")
 	c.createOptional(t, machineHealthCheck, s.name, "one", watching("Ready"))

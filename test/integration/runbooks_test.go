@@ -20,6 +20,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/test/patience"
 )
@@ -151,8 +152,8 @@ func inTrouble(t *testing.T, c *cluster) *scenario {
 	s.deleteNode("b")
 	s.eventuallyCondition(v1alpha1.ConditionLeftoverRemediations, metav1.ConditionTrue)
 	s.updateNHC(func(spec *v1alpha1.NodeHealthCheckSpec) { spec.PauseRequests = []string{"maintenance"} })
-	s.createBudget(maxConcurrent(1), func(spec *v1alpha1.RemediationBudgetSpec) {
-		spec.Schedules = []v1alpha1.BudgetSchedule{{Cron: "0 8 * * MON-FRI", TimeZone: "Europe/Nowhere", Duration: metav1.Duration{Duration: time.Hour}}}
+	s.createBudget(maxConcurrent(1), func(spec *nhcv1alpha1.RemediationBudgetSpec) {
+		spec.ActiveDuring = []nhcv1alpha1.BudgetSchedule{{Cron: "0 8 * * MON-FRI", TimeZone: "Europe/Nowhere", Duration: metav1.Duration{Duration: time.Hour}}}
 	})
 	return s
 }

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 
+	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/test/deploy"
 )
@@ -106,8 +107,8 @@ func (s *stolenToken) attemptsBeyondRoles(thief dynamic.Interface) map[string]at
 			`create resource "nodehealthchecks" in API group "remediation.medik8s.io" at the cluster scope`,
 			object(v1alpha1.SchemeGroupVersion.WithResource(v1alpha1.Plural), v1alpha1.Kind, ""),
 		},
-		"lift a limit": {`delete resource "remediationbudgets" in API group "remediation.medik8s.io" at the cluster scope`, func(ctx context.Context) error {
-			return thief.Resource(v1alpha1.SchemeGroupVersion.WithResource(v1alpha1.BudgetPlural)).Delete(ctx, "own", remove)
+		"lift a limit": {`delete resource "remediationbudgets" in API group "nhc-controller.io" at the cluster scope`, func(ctx context.Context) error {
+			return thief.Resource(nhcv1alpha1.SchemeGroupVersion.WithResource(nhcv1alpha1.BudgetPlural)).Delete(ctx, "own", remove)
 		}},
 		"write a template": {
 			`create resource "powercycleremediationtemplates" in API group "demo.nhc-controller.io" in the namespace "default"`,

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
+	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
 
@@ -137,7 +138,7 @@ func (u *user) testEdits() {
 func testBudgetRoles(s *scenario) {
 	path := filepath.Join(s.t.TempDir(), "budget.yaml")
 	manifest := fmt.Sprintf("apiVersion: %s\nkind: %s\nmetadata: {name: %s}\nspec: {nodeSelector: {matchLabels: {%s: ''}}, maxConcurrent: 1}\n",
-		v1alpha1.SchemeGroupVersion, v1alpha1.BudgetKind, s.name, s.name)
+		nhcv1alpha1.SchemeGroupVersion, nhcv1alpha1.BudgetKind, s.name, s.name)
 	require.NoError(s.t, os.WriteFile(path, []byte(manifest), 0o600))
 	for _, role := range []string{"nhc-edit", "edit", "admin"} {
 		editor := s.newUser(role, "")

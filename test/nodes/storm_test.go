@@ -53,7 +53,7 @@ func TestStorm(t *testing.T) {
 }
 
 const zoneBudget = `
-apiVersion: remediation.medik8s.io/v1alpha1
+apiVersion: nhc-controller.io/v1alpha1
 kind: RemediationBudget
 metadata:
   name: zones

@@ -133,7 +133,7 @@ var machineBugs = []bug{
 	},
 	{
 		name: "a new process does not know remediation objects of a former kind", rule: "M16.3", file: inMachineController + "remediations.go", unit: "test/simulation", run: "TestFormerKindIsFound",
-		old: "		crs[kindOf(listed)] = nil\n", new: "		_ = listed\n",
+		old: "		crs.Insert(kindOf(listed))\n", new: "		_ = listed\n",
 	},
 	{
 		name: "the kinds of a MachineHealthCheck that was created again are not watched", rule: "M3.5", file: inMachineController + "gone.go", unit: "test/simulation", run: "TestRecreatedAtItsEnd",

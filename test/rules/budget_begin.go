@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 )
 
 // budgetHistory has the observations of RemediationBudgets, and of the remediations that
@@ -248,7 +248,7 @@ func lapsed(versions track[Budget], group string, began time.Time, until uint64)
 		if b == nil || v.rv > until || v.seen.Before(began.Add(b.minInterval)) || b.Status.ObservedGeneration != b.Generation {
 			return false
 		}
-		return !slices.ContainsFunc(b.Status.Groups, func(g v1alpha1.BudgetGroup) bool { return g.Name == group })
+		return !slices.ContainsFunc(b.Status.Groups, func(g nhcv1alpha1.BudgetGroup) bool { return g.Name == group })
 	})
 }
 

@@ -12,12 +12,12 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
-	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 )
 
 // ofMachines has the budget count the Machines of namespace "ns".
-func ofMachines(b *v1alpha1.RemediationBudget) {
-	b.Spec.NodeSelector, b.Spec.MachineSelector = nil, &v1alpha1.BudgetMachineSelector{Namespace: "ns"}
+func ofMachines(b *nhcv1alpha1.RemediationBudget) {
+	b.Spec.NodeSelector, b.Spec.MachineSelector = nil, &nhcv1alpha1.BudgetMachineSelector{Namespace: "ns"}
 }
 
 // newMachine returns a Machine of a zone. Without a Node it was created long ago.
@@ -62,9 +62,9 @@ func machineFixture() *fixture {
 // second 99.
 func TestBudgetsAboutMachines(t *testing.T) {
 	t.Parallel()
-	with := func(change ...func(*v1alpha1.RemediationBudget)) func(*fixture) {
+	with := func(change ...func(*nhcv1alpha1.RemediationBudget)) func(*fixture) {
 		return func(s *fixture) {
-			s.budget(past, newBudget(append([]func(*v1alpha1.RemediationBudget){ofMachines}, change...)...))
+			s.budget(past, newBudget(append([]func(*nhcv1alpha1.RemediationBudget){ofMachines}, change...)...))
 		}
 	}
 	remediated := func(name string) func(*fixture) {
@@ -86,11 +86,11 @@ func TestBudgetsAboutMachines(t *testing.T) {
 		"B3.5 one without a Node counts for those":     {[]func(*fixture){with(maxConcurrent("25%")), remediated("m"), func(s *fixture) { s.machine(past, newMachine("new", "", "a")) }}, nil},
 		"B3.5 a Node without a Machine is not bounded": {[]func(*fixture){with(maxConcurrent("0")), func(s *fixture) { s.noMachine(past, "n"); s.machines["ns/n"] = nil; s.standing["n"] = nil }}, nil},
 		"B3.5 its Machine is gone: that was its group": {[]func(*fixture){with(maxConcurrent("0")), func(s *fixture) { s.noMachine(at(20), "n") }}, nil},
-		"B3.5 in another namespace":                    {[]func(*fixture){with(maxConcurrent("0"), func(b *v1alpha1.RemediationBudget) { b.Spec.MachineSelector.Namespace = "other" })}, nil},
+		"B3.5 in another namespace":                    {[]func(*fixture){with(maxConcurrent("0"), func(b *nhcv1alpha1.RemediationBudget) { b.Spec.MachineSelector.Namespace = "other" })}, nil},
 		"B3.5 Machines are not watched": {[]func(*fixture){func(s *fixture) {
 			s.budget(past, NewBudget(newBudget(ofMachines, maxConcurrent("9")).RemediationBudget, false))
 		}}, []string{"B2.2"}},
-		"B2.1 both selectors":                      {[]func(*fixture){with(maxConcurrent("9"), func(b *v1alpha1.RemediationBudget) { b.Spec.NodeSelector = &metav1.LabelSelector{} })}, []string{"B2.2"}},
+		"B2.1 both selectors":                      {[]func(*fixture){with(maxConcurrent("9"), func(b *nhcv1alpha1.RemediationBudget) { b.Spec.NodeSelector = &metav1.LabelSelector{} })}, []string{"B2.2"}},
 		"B3.3 the other one is not Ready":          {[]func(*fixture){with(maxNotHealthy("1"))}, []string{"B3.3"}},
 		"B3.3 it is a Machine that has not joined": {[]func(*fixture){with(maxNotHealthy("1")), noNode("m")}, []string{"B3.3"}},
 		"B3.3 no check judges that one":            {[]func(*fixture){with(maxNotHealthy("1")), noNode("m"), func(s *fixture) { delete(s.mhcs, "ns/check") }}, nil},

@@ -13,15 +13,15 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 )
 
 // RemediationBudgets are judged where they are served.
-var RemediationBudgets = v1alpha1.SchemeGroupVersion.WithResource(v1alpha1.BudgetPlural)
+var RemediationBudgets = nhcv1alpha1.SchemeGroupVersion.WithResource(nhcv1alpha1.BudgetPlural)
 
 // Budget is a RemediationBudget, and what its spec says.
 type Budget struct {
-	*v1alpha1.RemediationBudget
+	*nhcv1alpha1.RemediationBudget
 	// selector is for the labels of Nodes, or for those of the Machines in machineNamespace if that is set.
 	selector         labels.Selector
 	machineNamespace string
@@ -36,7 +36,7 @@ type Budget struct {
 
 // NewBudget returns a RemediationBudget that is ready to be asked. Machines means that Machines can be
 // counted.
-func NewBudget(object *v1alpha1.RemediationBudget, machines bool) *Budget {
+func NewBudget(object *nhcv1alpha1.RemediationBudget, machines bool) *Budget {
 	selector, about, namespace := object.Spec.NodeSelector, object.Spec.MachineSelector, ""
 	if about != nil && !machines { // Nothing of it can be evaluated (spec B3.5).
 		return &Budget{RemediationBudget: object, selector: labels.Everything(), invalid: true}
@@ -57,7 +57,7 @@ func NewBudget(object *v1alpha1.RemediationBudget, machines bool) *Budget {
 	if cooldown := object.Spec.Cooldown; cooldown != nil {
 		b.cooldown, b.invalid = cooldown.Duration, b.invalid || cooldown.Duration <= 0 || object.Spec.MaxUnhealthy == nil
 	}
-	for _, schedule := range object.Spec.Schedules {
+	for _, schedule := range object.Spec.ActiveDuring {
 		window, valid := newOpenTimes(&schedule)
 		b.invalid = b.invalid || !valid
 		b.windows = append(b.windows, window)
@@ -66,7 +66,7 @@ func NewBudget(object *v1alpha1.RemediationBudget, machines bool) *Budget {
 }
 
 func parseBudget(object *unstructured.Unstructured, machines bool) (*Budget, error) {
-	budget := &v1alpha1.RemediationBudget{}
+	budget := &nhcv1alpha1.RemediationBudget{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, budget); err != nil {
 		return nil, err
 	}
@@ -133,7 +133,7 @@ type openTimes struct {
 
 // newOpenTimes reads a schedule, and reports whether it can be evaluated. The forms of cron that
 // these tests use are numbers, * and steps for minute and hour, and * for the rest.
-func newOpenTimes(schedule *v1alpha1.BudgetSchedule) (openTimes, bool) {
+func newOpenTimes(schedule *nhcv1alpha1.BudgetSchedule) (openTimes, bool) {
 	location, err := time.LoadLocation(schedule.TimeZone)
 	fields := strings.Fields(schedule.Cron)
 	if err != nil || len(fields) != 5 {

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
+	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
 
@@ -93,7 +94,7 @@ func (s *budgetCheck) check(rule string, broken bool, format string, args ...any
 func (s *budgetCheck) checkStatus() {
 	status := &s.budget.Status
 	s.check("B5.2", status.ObservedGeneration != s.budget.Generation, "observedGeneration is %d of %d", status.ObservedGeneration, s.budget.Generation)
-	valid := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionBudgetValid)
+	valid := meta.FindStatusCondition(status.Conditions, nhcv1alpha1.ConditionBudgetValid)
 	s.check("B2.2", valid == nil || (valid.Status == "True") == s.budget.invalid, "condition Valid is %v, invalid: %t", valid, s.budget.invalid)
 	stalled := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionStalled)
 	s.check("B5.2", (stalled != nil) != s.budget.invalid, "condition Stalled is %v, invalid: %t", stalled, s.budget.invalid)
@@ -104,10 +105,10 @@ func (s *budgetCheck) checkStatus() {
 		s.checkGroup(group, counts)
 	}
 	s.checkNumber("observedNodes", status.ObservedNodes, observed)
-	s.checkNumber("unhealthyNodes", status.UnhealthyNodes, unhealthy)
+	s.checkNumber("notHealthyNodes", status.NotHealthyNodes, unhealthy)
 	s.checkNumber("remediatingNodes", status.RemediatingNodes, remediating)
 	s.checkAllowed()
-	s.checkExhausted(meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionBudgetExhausted))
+	s.checkExhausted(meta.FindStatusCondition(status.Conditions, nhcv1alpha1.ConditionBudgetExhausted))
 }
 
 // windowLag is how long after the end of a window status may still be that of before.
@@ -153,14 +154,14 @@ func (s *budgetCheck) groups() map[string]*groupCounts {
 
 // checkGroup compares what the status says of a group with what exists.
 func (s *budgetCheck) checkGroup(name string, counts *groupCounts) {
-	i := slices.IndexFunc(s.budget.Status.Groups, func(g v1alpha1.BudgetGroup) bool { return g.Name == name })
+	i := slices.IndexFunc(s.budget.Status.Groups, func(g nhcv1alpha1.BudgetGroup) bool { return g.Name == name })
 	s.check("B5.2", i < 0 && counts.observed.min > 0, "the status does not list group %q", name)
 	if i < 0 {
 		return
 	}
 	group := &s.budget.Status.Groups[i]
 	s.checkNumber(fmt.Sprintf("observedNodes of group %q of %s", name, counts.nodes), &group.ObservedNodes, counts.observed)
-	s.checkNumber(fmt.Sprintf("unhealthyNodes of group %q of %s", name, counts.nodes), &group.UnhealthyNodes, counts.unhealthy)
+	s.checkNumber(fmt.Sprintf("notHealthyNodes of group %q of %s", name, counts.nodes), &group.NotHealthyNodes, counts.unhealthy)
 	s.checkNumber(fmt.Sprintf("remediatingNodes of group %q of %s", name, counts.nodes), &group.RemediatingNodes, counts.remediating)
 	if limit := s.budget.Spec.MaxUnhealthy; s.budget.cooldown > 0 && !s.budget.invalid {
 		s.check("B3.6", group.WithinSince != nil && counts.unhealthy.min > share(*limit, counts.observed.max), "withinSince of group %q is %v, while it exceeds maxUnhealthy", name, group.WithinSince)
@@ -230,7 +231,7 @@ func (s *budgetCheck) checkAllowed() {
 func equalNumbers(a, b *int32) bool { return (a == nil) == (b == nil) && (a == nil || *a == *b) }
 
 // allowed returns how many remediations of a group may begin, nil if nothing limits them.
-func (s *budgetCheck) allowed(group *v1alpha1.BudgetGroup) (allowed *int32) {
+func (s *budgetCheck) allowed(group *nhcv1alpha1.BudgetGroup) (allowed *int32) {
 	b, spec := s.budget, &s.budget.Spec
 	atMost := func(n int) {
 		if n = max(0, n); allowed == nil || int(*allowed) > n {
@@ -245,7 +246,7 @@ func (s *budgetCheck) allowed(group *v1alpha1.BudgetGroup) (allowed *int32) {
 	}
 	if spec.MaxUnhealthy != nil {
 		limit := share(*spec.MaxUnhealthy, int(group.ObservedNodes))
-		if atMost(limit - int(group.RemediatingNodes)); int(group.UnhealthyNodes) > limit {
+		if atMost(limit - int(group.RemediatingNodes)); int(group.NotHealthyNodes) > limit {
 			atMost(0)
 		}
 	}

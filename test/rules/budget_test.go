@@ -13,12 +13,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
 
 // newBudget returns budget "b" of all nodes.
-func newBudget(change ...func(*v1alpha1.RemediationBudget)) *Budget {
-	object := &v1alpha1.RemediationBudget{ObjectMeta: metav1.ObjectMeta{Name: "b", UID: "uid of b", Generation: 1}}
+func newBudget(change ...func(*nhcv1alpha1.RemediationBudget)) *Budget {
+	object := &nhcv1alpha1.RemediationBudget{ObjectMeta: metav1.ObjectMeta{Name: "b", UID: "uid of b", Generation: 1}}
 	object.Spec.NodeSelector = &metav1.LabelSelector{}
 	object.Status.ObservedGeneration = 1
 	for _, c := range change {
@@ -27,35 +28,35 @@ func newBudget(change ...func(*v1alpha1.RemediationBudget)) *Budget {
 	return NewBudget(object, true)
 }
 
-func byZone(b *v1alpha1.RemediationBudget) { b.Spec.TopologyKey = "zone" }
+func byZone(b *nhcv1alpha1.RemediationBudget) { b.Spec.TopologyKey = "zone" }
 
-func maxConcurrent(value string) func(*v1alpha1.RemediationBudget) {
-	return func(b *v1alpha1.RemediationBudget) { b.Spec.MaxConcurrent = new(intstr.Parse(value)) }
+func maxConcurrent(value string) func(*nhcv1alpha1.RemediationBudget) {
+	return func(b *nhcv1alpha1.RemediationBudget) { b.Spec.MaxConcurrent = new(intstr.Parse(value)) }
 }
 
-func maxNotHealthy(value string) func(*v1alpha1.RemediationBudget) {
-	return func(b *v1alpha1.RemediationBudget) { b.Spec.MaxUnhealthy = new(intstr.Parse(value)) }
+func maxNotHealthy(value string) func(*nhcv1alpha1.RemediationBudget) {
+	return func(b *nhcv1alpha1.RemediationBudget) { b.Spec.MaxUnhealthy = new(intstr.Parse(value)) }
 }
 
-func every(interval time.Duration) func(*v1alpha1.RemediationBudget) {
-	return func(b *v1alpha1.RemediationBudget) { b.Spec.MinInterval = &metav1.Duration{Duration: interval} }
+func every(interval time.Duration) func(*nhcv1alpha1.RemediationBudget) {
+	return func(b *nhcv1alpha1.RemediationBudget) { b.Spec.MinInterval = &metav1.Duration{Duration: interval} }
 }
 
 // scheduled has the budget apply for a minute from each of these moments.
-func scheduled(cron, zone string) func(*v1alpha1.RemediationBudget) {
-	return func(b *v1alpha1.RemediationBudget) {
-		b.Spec.Schedules = []v1alpha1.BudgetSchedule{{Cron: cron, TimeZone: zone, Duration: metav1.Duration{Duration: time.Minute}}}
+func scheduled(cron, zone string) func(*nhcv1alpha1.RemediationBudget) {
+	return func(b *nhcv1alpha1.RemediationBudget) {
+		b.Spec.ActiveDuring = []nhcv1alpha1.BudgetSchedule{{Cron: cron, TimeZone: zone, Duration: metav1.Duration{Duration: time.Minute}}}
 	}
 }
 
-func cooldown(d time.Duration) func(*v1alpha1.RemediationBudget) {
-	return func(b *v1alpha1.RemediationBudget) { b.Spec.Cooldown = &metav1.Duration{Duration: d} }
+func cooldown(d time.Duration) func(*nhcv1alpha1.RemediationBudget) {
+	return func(b *nhcv1alpha1.RemediationBudget) { b.Spec.Cooldown = &metav1.Duration{Duration: d} }
 }
 
 // lastStarted is what the status says of group "".
-func lastStarted(seconds float64) func(*v1alpha1.RemediationBudget) {
-	return func(b *v1alpha1.RemediationBudget) {
-		b.Status.Groups = []v1alpha1.BudgetGroup{{LastStarted: new(metav1.NewTime(at(seconds)))}}
+func lastStarted(seconds float64) func(*nhcv1alpha1.RemediationBudget) {
+	return func(b *nhcv1alpha1.RemediationBudget) {
+		b.Status.Groups = []nhcv1alpha1.BudgetGroup{{LastStarted: new(metav1.NewTime(at(seconds)))}}
 	}
 }
 
@@ -70,7 +71,7 @@ func ofOldKind(cr *CR) { cr.Kind = "Former" }
 // second 99.
 func TestBudgetBeginnings(t *testing.T) {
 	t.Parallel()
-	with := func(change ...func(*v1alpha1.RemediationBudget)) func(*fixture) {
+	with := func(change ...func(*nhcv1alpha1.RemediationBudget)) func(*fixture) {
 		return func(s *fixture) { s.budget(past, newBudget(change...)) }
 	}
 	other := func(change ...func(*CR)) func(*fixture) {
@@ -169,8 +170,8 @@ func TestBudgetBeginnings(t *testing.T) {
 	}
 }
 
-func selecting(key, value string) func(*v1alpha1.RemediationBudget) {
-	return func(b *v1alpha1.RemediationBudget) {
+func selecting(key, value string) func(*nhcv1alpha1.RemediationBudget) {
+	return func(b *nhcv1alpha1.RemediationBudget) {
 		b.Spec.NodeSelector = &metav1.LabelSelector{MatchLabels: map[string]string{key: value}}
 	}
 }
@@ -178,38 +179,38 @@ func selecting(key, value string) func(*v1alpha1.RemediationBudget) {
 // TestBudgetStatus compares the status of a budget with a cluster in which "n" waits for "m".
 func TestBudgetStatus(t *testing.T) {
 	t.Parallel()
-	truth := func(b *v1alpha1.RemediationBudget) {
+	truth := func(b *nhcv1alpha1.RemediationBudget) {
 		b.Spec.MaxConcurrent, b.Spec.TopologyKey = new(intstr.FromInt32(1)), "zone"
-		b.Status = v1alpha1.RemediationBudgetStatus{
-			ObservedGeneration: 1, ObservedNodes: new(int32(4)), UnhealthyNodes: new(int32(2)), RemediatingNodes: new(int32(1)), RemediationsAllowed: new(int32(0)),
-			Groups: []v1alpha1.BudgetGroup{
-				{Name: "a", ObservedNodes: 3, UnhealthyNodes: 2, RemediatingNodes: 1, RemediationsAllowed: new(int32(0))},
+		b.Status = nhcv1alpha1.RemediationBudgetStatus{
+			ObservedGeneration: 1, ObservedNodes: new(int32(4)), NotHealthyNodes: new(int32(2)), RemediatingNodes: new(int32(1)), RemediationsAllowed: new(int32(0)),
+			Groups: []nhcv1alpha1.BudgetGroup{
+				{Name: "a", ObservedNodes: 3, NotHealthyNodes: 2, RemediatingNodes: 1, RemediationsAllowed: new(int32(0))},
 				{Name: "b", ObservedNodes: 1, RemediationsAllowed: new(int32(1))},
 			},
 			Conditions: []metav1.Condition{{Type: "Valid", Status: "True"}, {Type: "Exhausted", Status: "True", Message: "1 node waits: n"}},
 		}
 	}
-	status := func(change func(*v1alpha1.RemediationBudgetStatus)) func(*v1alpha1.RemediationBudget) {
-		return func(b *v1alpha1.RemediationBudget) { change(&b.Status) }
+	status := func(change func(*nhcv1alpha1.RemediationBudgetStatus)) func(*nhcv1alpha1.RemediationBudget) {
+		return func(b *nhcv1alpha1.RemediationBudget) { change(&b.Status) }
 	}
 	tests := map[string]struct {
-		change func(*v1alpha1.RemediationBudget)
+		change func(*nhcv1alpha1.RemediationBudget)
 		want   []string
 	}{
-		"true":                    {func(*v1alpha1.RemediationBudget) {}, nil},
-		"B5.2 old":                {func(b *v1alpha1.RemediationBudget) { b.Generation = 2 }, []string{"B5.2"}},
-		"B5.2 observed":           {status(func(s *v1alpha1.RemediationBudgetStatus) { *s.ObservedNodes = 3 }), []string{"B5.2"}},
-		"B5.2 not healthy":        {status(func(s *v1alpha1.RemediationBudgetStatus) { s.UnhealthyNodes = nil }), []string{"B5.2"}},
-		"B5.2 under remediation":  {status(func(s *v1alpha1.RemediationBudgetStatus) { *s.RemediatingNodes = 0 }), []string{"B5.2"}},
-		"B5.2 allowed":            {status(func(s *v1alpha1.RemediationBudgetStatus) { s.RemediationsAllowed = nil }), []string{"B5.2"}},
-		"B5.2 a group":            {status(func(s *v1alpha1.RemediationBudgetStatus) { s.Groups[0].UnhealthyNodes = 1 }), []string{"B5.2"}},
-		"B5.2 allowed of a group": {status(func(s *v1alpha1.RemediationBudgetStatus) { *s.Groups[1].RemediationsAllowed = 0 }), []string{"B5.2"}},
-		"B5.2 a group is missing": {status(func(s *v1alpha1.RemediationBudgetStatus) { s.Groups = s.Groups[:1] }), []string{"B5.2"}},
-		"B5.2 no node waits":      {status(func(s *v1alpha1.RemediationBudgetStatus) { s.Conditions[1].Status = "False" }), []string{"B5.2"}},
-		"B5.2 somebody else":      {status(func(s *v1alpha1.RemediationBudgetStatus) { s.Conditions[1].Message = "1 node waits: o" }), []string{"B5.2"}},
-		"B5.2 not exhausted":      {status(func(s *v1alpha1.RemediationBudgetStatus) { s.Conditions = s.Conditions[:1] }), []string{"B5.2"}},
-		"B2.2 it is valid":        {status(func(s *v1alpha1.RemediationBudgetStatus) { s.Conditions[0].Status = "False" }), []string{"B2.2"}},
-		"B3.4 a beginning is forgotten": {func(b *v1alpha1.RemediationBudget) {
+		"true":                    {func(*nhcv1alpha1.RemediationBudget) {}, nil},
+		"B5.2 old":                {func(b *nhcv1alpha1.RemediationBudget) { b.Generation = 2 }, []string{"B5.2"}},
+		"B5.2 observed":           {status(func(s *nhcv1alpha1.RemediationBudgetStatus) { *s.ObservedNodes = 3 }), []string{"B5.2"}},
+		"B5.2 not healthy":        {status(func(s *nhcv1alpha1.RemediationBudgetStatus) { s.NotHealthyNodes = nil }), []string{"B5.2"}},
+		"B5.2 under remediation":  {status(func(s *nhcv1alpha1.RemediationBudgetStatus) { *s.RemediatingNodes = 0 }), []string{"B5.2"}},
+		"B5.2 allowed":            {status(func(s *nhcv1alpha1.RemediationBudgetStatus) { s.RemediationsAllowed = nil }), []string{"B5.2"}},
+		"B5.2 a group":            {status(func(s *nhcv1alpha1.RemediationBudgetStatus) { s.Groups[0].NotHealthyNodes = 1 }), []string{"B5.2"}},
+		"B5.2 allowed of a group": {status(func(s *nhcv1alpha1.RemediationBudgetStatus) { *s.Groups[1].RemediationsAllowed = 0 }), []string{"B5.2"}},
+		"B5.2 a group is missing": {status(func(s *nhcv1alpha1.RemediationBudgetStatus) { s.Groups = s.Groups[:1] }), []string{"B5.2"}},
+		"B5.2 no node waits":      {status(func(s *nhcv1alpha1.RemediationBudgetStatus) { s.Conditions[1].Status = "False" }), []string{"B5.2"}},
+		"B5.2 somebody else":      {status(func(s *nhcv1alpha1.RemediationBudgetStatus) { s.Conditions[1].Message = "1 node waits: o" }), []string{"B5.2"}},
+		"B5.2 not exhausted":      {status(func(s *nhcv1alpha1.RemediationBudgetStatus) { s.Conditions = s.Conditions[:1] }), []string{"B5.2"}},
+		"B2.2 it is valid":        {status(func(s *nhcv1alpha1.RemediationBudgetStatus) { s.Conditions[0].Status = "False" }), []string{"B2.2"}},
+		"B3.4 a beginning is forgotten": {func(b *nhcv1alpha1.RemediationBudget) {
 			b.Spec.MinInterval = &metav1.Duration{Duration: time.Hour}
 		}, []string{"B3.4"}},
 	}
@@ -276,7 +277,7 @@ func TestBudgetRefuses(t *testing.T) {
 // TestBudgetWrites: what the controller writes to a budget, and how often.
 func TestBudgetWrites(t *testing.T) {
 	t.Parallel()
-	stored := func(change ...func(*v1alpha1.RemediationBudget)) *unstructured.Unstructured {
+	stored := func(change ...func(*nhcv1alpha1.RemediationBudget)) *unstructured.Unstructured {
 		raw, err := runtime.DefaultUnstructuredConverter.ToUnstructured(newBudget(change...).RemediationBudget)
 		require.NoError(t, err)
 		return &unstructured.Unstructured{Object: raw}
@@ -299,13 +300,13 @@ func TestLapsed(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		seen   time.Time
-		change func(*v1alpha1.RemediationBudget)
+		change func(*nhcv1alpha1.RemediationBudget)
 		want   bool
 	}{
 		"no nodes, and it is over":     {seen: at(20), change: every(10 * time.Second), want: true},
 		"no nodes, and it is not over": {seen: at(19), change: every(10 * time.Second)},
-		"it has nodes":                 {seen: at(20), change: func(b *v1alpha1.RemediationBudget) { every(10 * time.Second)(b); lastStarted(10)(b) }},
-		"the status is old":            {seen: at(20), change: func(b *v1alpha1.RemediationBudget) { every(10 * time.Second)(b); b.Generation = 2 }},
+		"it has nodes":                 {seen: at(20), change: func(b *nhcv1alpha1.RemediationBudget) { every(10 * time.Second)(b); lastStarted(10)(b) }},
+		"the status is old":            {seen: at(20), change: func(b *nhcv1alpha1.RemediationBudget) { every(10 * time.Second)(b); b.Generation = 2 }},
 	} {
 		versions := track[Budget]{{rv: 1, seen: tc.seen, object: newBudget(tc.change)}, {rv: 2, seen: at(30), object: newBudget(every(time.Hour))}}
 		require.Equal(t, tc.want, lapsed(versions, "", at(10), 2), name)

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
+	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
 
@@ -202,8 +203,8 @@ func (j *Judge) budgetTimes(event Change, before, after *Budget, by *Request) []
 	}
 	findings := j.transitions("B5.2", before.Status.Conditions, after.Status.Conditions, by)
 	for i := range after.Status.Groups {
-		group, old := &after.Status.Groups[i], &v1alpha1.BudgetGroup{}
-		if i := slices.IndexFunc(before.Status.Groups, func(g v1alpha1.BudgetGroup) bool { return g.Name == group.Name }); i >= 0 {
+		group, old := &after.Status.Groups[i], &nhcv1alpha1.BudgetGroup{}
+		if i := slices.IndexFunc(before.Status.Groups, func(g nhcv1alpha1.BudgetGroup) bool { return g.Name == group.Name }); i >= 0 {
 			old = &before.Status.Groups[i]
 		}
 		if since := group.WithinSince; since != nil && !since.Equal(old.WithinSince) {

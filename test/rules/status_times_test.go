@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
+	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
 
@@ -100,17 +101,17 @@ func list[T any](items ...T) []T { return items }
 // TestBudgetTimes has the status of a budget be written at second 100. The one before was written at second 50.
 func TestBudgetTimes(t *testing.T) {
 	t.Parallel()
-	within := func(second float64) func(*v1alpha1.RemediationBudget) {
-		return func(b *v1alpha1.RemediationBudget) {
-			b.Status.Groups = []v1alpha1.BudgetGroup{{WithinSince: new(metav1.NewTime(at(second)))}}
+	within := func(second float64) func(*nhcv1alpha1.RemediationBudget) {
+		return func(b *nhcv1alpha1.RemediationBudget) {
+			b.Status.Groups = []nhcv1alpha1.BudgetGroup{{WithinSince: new(metav1.NewTime(at(second)))}}
 		}
 	}
-	limits := func(b *v1alpha1.RemediationBudget) { maxNotHealthy("0")(b); cooldown(time.Minute)(b) }
-	none := func(*v1alpha1.RemediationBudget) {}
+	limits := func(b *nhcv1alpha1.RemediationBudget) { maxNotHealthy("0")(b); cooldown(time.Minute)(b) }
+	none := func(*nhcv1alpha1.RemediationBudget) {}
 	calm := func(s *fixture) { s.node(past, healthyNode("n")) }
 	for name, tc := range map[string]struct {
 		setup         func(*fixture)
-		before, after func(*v1alpha1.RemediationBudget)
+		before, after func(*nhcv1alpha1.RemediationBudget)
 		want          []string
 	}{
 		"B3.6 within it now":           {calm, none, within(100), nil},

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
+	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
 
@@ -18,8 +19,8 @@ import (
 func TestDeletedMachineCounts(t *testing.T) {
 	t.Parallel()
 	withBudget(t, 1, func(t *testing.T, m *machineAPI) {
-		m.changeBudget("amber", func(spec *v1alpha1.RemediationBudgetSpec) {
-			spec.NodeSelector, spec.MachineSelector = nil, &v1alpha1.BudgetMachineSelector{Namespace: machineNamespace}
+		m.changeBudget("amber", func(spec *nhcv1alpha1.RemediationBudgetSpec) {
+			spec.NodeSelector, spec.MachineSelector = nil, &nhcv1alpha1.BudgetMachineSelector{Namespace: machineNamespace}
 		})
 		m.addMHC("east", "a", func(mhc *v1beta1.MachineHealthCheck) { mhc.Spec.NodeStartupTimeout = new("0") })
 		set := m.newSet("workers", "worker")

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
+	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
 
@@ -47,8 +48,8 @@ func withBudgetOfOne(t *testing.T, api *apiOfMachines, maxConcurrent int32, test
 		c.machines.reliable, c.machines.idle = true, true
 		c.machines.enableGate()
 		c.createBudget("amber")
-		c.changeBudget("amber", func(spec *v1alpha1.RemediationBudgetSpec) {
-			*spec = v1alpha1.RemediationBudgetSpec{NodeSelector: &metav1.LabelSelector{}, MaxConcurrent: new(intstr.FromInt32(maxConcurrent))}
+		c.changeBudget("amber", func(spec *nhcv1alpha1.RemediationBudgetSpec) {
+			*spec = nhcv1alpha1.RemediationBudgetSpec{NodeSelector: &metav1.LabelSelector{}, MaxConcurrent: new(intstr.FromInt32(maxConcurrent))}
 		})
 		c.elect()
 		c.sleep(time.Minute)
@@ -154,7 +155,7 @@ func TestExhaustedFollowsWhatComesLater(t *testing.T) {
 				c.addNHC("blue")
 				c.setReady("worker-0", corev1.ConditionUnknown)
 				exhausted := func() bool {
-					return meta.IsStatusConditionTrue(c.budget("amber").Status.Conditions, v1alpha1.ConditionBudgetExhausted)
+					return meta.IsStatusConditionTrue(c.budget("amber").Status.Conditions, nhcv1alpha1.ConditionBudgetExhausted)
 				}
 				c.sleep(20 * time.Second)
 				require.Equal(t, v1alpha1.DecidedBudgetExhausted, c.nhc("blue").Status.UnhealthyNodes[0].Decision.Reason)
@@ -172,13 +173,13 @@ func TestExhaustedFollowsWhatComesLater(t *testing.T) {
 func TestNeverJoined(t *testing.T) {
 	t.Parallel()
 	withBudget(t, 1, func(t *testing.T, m *machineAPI) {
-		m.changeBudget("amber", func(spec *v1alpha1.RemediationBudgetSpec) {
-			*spec = v1alpha1.RemediationBudgetSpec{MachineSelector: &v1alpha1.BudgetMachineSelector{Namespace: machineNamespace}, MaxUnhealthy: new(intstr.FromInt32(1))}
+		m.changeBudget("amber", func(spec *nhcv1alpha1.RemediationBudgetSpec) {
+			*spec = nhcv1alpha1.RemediationBudgetSpec{MachineSelector: &nhcv1alpha1.BudgetMachineSelector{Namespace: machineNamespace}, MaxUnhealthy: new(intstr.FromInt32(1))}
 		})
 		m.addMHC("east", "a", func(mhc *v1beta1.MachineHealthCheck) { mhc.Spec.NodeStartupTimeout = new("2m") })
 		set := m.newSet("workers", "worker")
 		first, second := m.addMachine(set, "a", ""), m.addMachine(set, "a", "")
-		unhealthy := func() int32 { return *m.budget("amber").Status.UnhealthyNodes }
+		unhealthy := func() int32 { return *m.budget("amber").Status.NotHealthyNodes }
 		m.sleep(time.Minute)
 		require.EqualValues(t, 0, unhealthy())
 		m.sleep(2 * time.Minute) // Its provider has put off the end by writing its status.
@@ -213,10 +214,10 @@ func TestWaitsForNothing(t *testing.T) {
 				m.sleep(time.Minute)
 				require.Equal(t, v1alpha1.DecidedBudgetExhausted, m.decision("east", second))
 				exhausted := func() bool {
-					return meta.IsStatusConditionTrue(c.budget("amber").Status.Conditions, v1alpha1.ConditionBudgetExhausted)
+					return meta.IsStatusConditionTrue(c.budget("amber").Status.Conditions, nhcv1alpha1.ConditionBudgetExhausted)
 				}
 				require.True(t, exhausted())
-				c.changeBudget("amber", func(spec *v1alpha1.RemediationBudgetSpec) { spec.MaxConcurrent = new(intstr.FromInt32(0)) })
+				c.changeBudget("amber", func(spec *nhcv1alpha1.RemediationBudgetSpec) { spec.MaxConcurrent = new(intstr.FromInt32(0)) })
 				end(m)
 				m.sleep(2 * inTime)
 				require.NotNil(t, m.server.Get(kind.crs(), machineKey(first)), "its remediator is still at work")
@@ -232,7 +233,7 @@ func TestRestartForgetsNoBeginning(t *testing.T) {
 	t.Parallel()
 	withBudget(t, 1, func(t *testing.T, m *machineAPI) {
 		c := m.cluster
-		c.changeBudget("amber", func(spec *v1alpha1.RemediationBudgetSpec) {
+		c.changeBudget("amber", func(spec *nhcv1alpha1.RemediationBudgetSpec) {
 			spec.MinInterval = &metav1.Duration{Duration: 10 * time.Minute}
 		})
 		c.addNHC("blue")
@@ -269,12 +270,12 @@ func TestStatusUnseen(t *testing.T) {
 		c.beginLag(budgets, 45*time.Second)
 		c.setReady("worker-0", corev1.ConditionUnknown)
 		c.sleep(inTime)
-		require.EqualValues(t, 1, *c.budget("amber").Status.UnhealthyNodes)
+		require.EqualValues(t, 1, *c.budget("amber").Status.NotHealthyNodes)
 		c.setReady("worker-0", corev1.ConditionTrue)
 		c.sleep(time.Minute)
 		c.endLag()
 		c.sleep(2 * inTime)
-		require.EqualValues(t, 0, *c.budget("amber").Status.UnhealthyNodes)
+		require.EqualValues(t, 0, *c.budget("amber").Status.NotHealthyNodes)
 	})
 }
 
@@ -304,7 +305,7 @@ func TestRemediatedMachineNamesAnotherNode(t *testing.T) {
 				m.addMHC("east", "a", tc.change)
 				c.createNode("worker-1", corev1.ConditionTrue)
 				c.changeNode("worker-1", func(node *unstructured.Unstructured) { setEntry(node, "labels", "counts", "yes") })
-				c.changeBudget("amber", func(spec *v1alpha1.RemediationBudgetSpec) {
+				c.changeBudget("amber", func(spec *nhcv1alpha1.RemediationBudgetSpec) {
 					spec.NodeSelector.MatchLabels = map[string]string{"counts": "yes"}
 				})
 				c.deleteNode("worker-0")
@@ -329,7 +330,7 @@ func TestStopHoldsNextSteps(t *testing.T) {
 	withBudget(t, 1, func(t *testing.T, m *machineAPI) {
 		c := m.cluster
 		permit := func(n int32) {
-			c.changeBudget("amber", func(spec *v1alpha1.RemediationBudgetSpec) { spec.MaxConcurrent = new(intstr.FromInt32(n)) })
+			c.changeBudget("amber", func(spec *nhcv1alpha1.RemediationBudgetSpec) { spec.MaxConcurrent = new(intstr.FromInt32(n)) })
 			c.sleep(inTime)
 		}
 		c.addNHC("blue")
@@ -355,7 +356,7 @@ func TestStopHoldsNextSteps(t *testing.T) {
 			require.Equal(t, v1alpha1.DecisionRemediating, decision.Type)
 			require.Equal(t, v1alpha1.DecidedBudgetExhausted, decision.Reason)
 			require.Contains(t, decision.Message, "amber: 1 of at most 0 nodes are under remediation")
-			require.True(t, meta.IsStatusConditionTrue(c.budget("amber").Status.Conditions, v1alpha1.ConditionBudgetExhausted))
+			require.True(t, meta.IsStatusConditionTrue(c.budget("amber").Status.Conditions, nhcv1alpha1.ConditionBudgetExhausted))
 		}
 		permit(0)
 		held("the next step")

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/test/memapi"
 	"github.com/nhc-controller/nhc-controller/test/rules"
@@ -38,18 +39,18 @@ func (c *cluster) populateBudgets() {
 	}
 }
 
-func (c *cluster) budget(name string) *v1alpha1.RemediationBudget {
+func (c *cluster) budget(name string) *nhcv1alpha1.RemediationBudget {
 	object := c.server.Get(budgets, memapi.Key{Name: name})
 	if object == nil {
 		return nil
 	}
-	return as[v1alpha1.RemediationBudget](object)
+	return as[nhcv1alpha1.RemediationBudget](object)
 }
 
 // createBudget creates a budget with a spec of chance.
 func (c *cluster) createBudget(name string) {
-	budget := &v1alpha1.RemediationBudget{
-		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: v1alpha1.BudgetKind},
+	budget := &nhcv1alpha1.RemediationBudget{
+		TypeMeta:   metav1.TypeMeta{APIVersion: nhcv1alpha1.SchemeGroupVersion.String(), Kind: nhcv1alpha1.BudgetKind},
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 	}
 	c.randomScope(&budget.Spec)
@@ -63,7 +64,7 @@ func (c *cluster) createBudget(name string) {
 		budget.Spec.NodeSelector = nil
 	}
 	c.mayCreate(budgets, from(budget))
-	c.changeBudget(name, func(spec *v1alpha1.RemediationBudgetSpec) { spec.NodeSelector = selector })
+	c.changeBudget(name, func(spec *nhcv1alpha1.RemediationBudgetSpec) { spec.NodeSelector = selector })
 }
 
 func (c *cluster) describeBudget(name string) {
@@ -77,7 +78,7 @@ func (c *cluster) describeBudget(name string) {
 }
 
 // randomScope decides which nodes or Machines count, and in which groups.
-func (c *cluster) randomScope(spec *v1alpha1.RemediationBudgetSpec) {
+func (c *cluster) randomScope(spec *nhcv1alpha1.RemediationBudgetSpec) {
 	spec.NodeSelector, spec.MachineSelector = nil, nil
 	if c.chance(c.aboutMachines()) {
 		c.randomMachines(spec)
@@ -98,8 +99,8 @@ func (c *cluster) aboutMachines() int {
 
 // randomMachines decides which Machines count, and in which groups. Their pool may be another one than that
 // of their Node.
-func (c *cluster) randomMachines(spec *v1alpha1.RemediationBudgetSpec) {
-	spec.MachineSelector = &v1alpha1.BudgetMachineSelector{
+func (c *cluster) randomMachines(spec *nhcv1alpha1.RemediationBudgetSpec) {
+	spec.MachineSelector = &nhcv1alpha1.BudgetMachineSelector{
 		Namespace: oneOf(c, machineNamespace, machineNamespace, machineNamespace, machineNamespace, machineNamespace, "elsewhere"),
 		Selector: oneOf(c, metav1.LabelSelector{}, metav1.LabelSelector{}, metav1.LabelSelector{MatchLabels: map[string]string{"pool": "a"}},
 			metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "role", Operator: metav1.LabelSelectorOpNotIn, Values: []string{"master"}}}}),
@@ -111,7 +112,7 @@ func (c *cluster) randomMachines(spec *v1alpha1.RemediationBudgetSpec) {
 }
 
 // randomLimits decides what the budget bounds.
-func (c *cluster) randomLimits(spec *v1alpha1.RemediationBudgetSpec) {
+func (c *cluster) randomLimits(spec *nhcv1alpha1.RemediationBudgetSpec) {
 	limit := func(options ...string) *intstr.IntOrString { return new(intstr.Parse(oneOf(c, options...))) }
 	spec.MaxUnhealthy, spec.MaxConcurrent, spec.MinInterval, spec.Cooldown = nil, nil, nil, nil
 	n := c.random.IntN(8) // Each limit alone, or several together.
@@ -130,22 +131,22 @@ func (c *cluster) randomLimits(spec *v1alpha1.RemediationBudgetSpec) {
 }
 
 // randomSchedules decides when the budget applies. Sometimes the schedule is invalid.
-func (c *cluster) randomSchedules(spec *v1alpha1.RemediationBudgetSpec) {
-	schedule := func(cron, zone string, duration time.Duration) v1alpha1.BudgetSchedule {
-		return v1alpha1.BudgetSchedule{Cron: cron, TimeZone: zone, Duration: metav1.Duration{Duration: duration}}
+func (c *cluster) randomSchedules(spec *nhcv1alpha1.RemediationBudgetSpec) {
+	schedule := func(cron, zone string, duration time.Duration) nhcv1alpha1.BudgetSchedule {
+		return nhcv1alpha1.BudgetSchedule{Cron: cron, TimeZone: zone, Duration: metav1.Duration{Duration: duration}}
 	}
-	spec.Schedules = []v1alpha1.BudgetSchedule{oneOf(c,
+	spec.ActiveDuring = []nhcv1alpha1.BudgetSchedule{oneOf(c,
 		schedule("*/5 * * * *", "", 2*time.Minute), schedule("0 * * * *", "Europe/Berlin", 20*time.Minute), schedule("*/20 * * * *", "Asia/Kathmandu", 30*time.Minute),
 		schedule("7 * * * *", "Mars/Olympus", time.Minute))}
 	if c.chance(30) {
-		spec.Schedules = append(spec.Schedules, schedule("30 * * * *", "", 90*time.Second))
+		spec.ActiveDuring = append(spec.ActiveDuring, schedule("30 * * * *", "", 90*time.Second))
 	}
 }
 
 // changeBudget changes a spec. What admission denies is from before it was validated.
-func (c *cluster) changeBudget(name string, change func(*v1alpha1.RemediationBudgetSpec)) {
+func (c *cluster) changeBudget(name string, change func(*nhcv1alpha1.RemediationBudgetSpec)) {
 	changed := c.server.ModifyUnchecked("user", budgets, memapi.Key{Name: name}, func(object *unstructured.Unstructured) {
-		budget := as[v1alpha1.RemediationBudget](object)
+		budget := as[nhcv1alpha1.RemediationBudget](object)
 		change(&budget.Spec)
 		object.Object["spec"] = from(budget).Object["spec"]
 	})
@@ -167,7 +168,7 @@ func (c *cluster) budgetEvent() {
 		c.server.Delete("user", budgets, memapi.Key{Name: name})
 		return
 	}
-	c.changeBudget(name, func(spec *v1alpha1.RemediationBudgetSpec) {
+	c.changeBudget(name, func(spec *nhcv1alpha1.RemediationBudgetSpec) {
 		switch {
 		case n < 8:
 			spec.MaxConcurrent = new(intstr.FromInt32(0))
@@ -178,7 +179,7 @@ func (c *cluster) budgetEvent() {
 		case n < 16:
 			c.randomSchedules(spec)
 		case n < 19:
-			spec.Schedules = nil
+			spec.ActiveDuring = nil
 		default:
 			spec.MinInterval = &metav1.Duration{Duration: -time.Second} // From before it was validated.
 		}
@@ -189,10 +190,10 @@ func (c *cluster) budgetEvent() {
 func (c *cluster) calmBudgets() {
 	for _, object := range c.server.List(budgets) {
 		if name := object.GetName(); c.chance(70) {
-			c.changeBudget(name, func(spec *v1alpha1.RemediationBudgetSpec) {
+			c.changeBudget(name, func(spec *nhcv1alpha1.RemediationBudgetSpec) {
 				spec.MaxUnhealthy, spec.Cooldown, spec.MaxConcurrent, spec.MinInterval = nil, nil, new(intstr.FromInt32(1)), &metav1.Duration{Duration: oneOf(c, 10*time.Second, 7*time.Minute)}
 				if c.chance(70) {
-					spec.Schedules = nil
+					spec.ActiveDuring = nil
 				}
 			})
 		}
@@ -216,8 +217,8 @@ func (c *cluster) failInTurn() {
 func (c *cluster) recoverInTurn() {
 	c.log("=== what is under remediation recovers")
 	for _, object := range c.server.List(budgets) {
-		c.changeBudget(object.GetName(), func(spec *v1alpha1.RemediationBudgetSpec) {
-			spec.MaxUnhealthy, spec.Cooldown, spec.MaxConcurrent, spec.MinInterval, spec.Schedules = nil, nil, new(intstr.FromInt32(1)), nil, nil
+		c.changeBudget(object.GetName(), func(spec *nhcv1alpha1.RemediationBudgetSpec) {
+			spec.MaxUnhealthy, spec.Cooldown, spec.MaxConcurrent, spec.MinInterval, spec.ActiveDuring = nil, nil, new(intstr.FromInt32(1)), nil, nil
 		})
 	}
 	for range 8 {
@@ -235,7 +236,7 @@ func (c *cluster) recoverInTurn() {
 // endSchedules has budgets apply always, so that nothing changes any more by time alone.
 func (c *cluster) endSchedules() {
 	for _, object := range c.server.List(budgets) {
-		c.changeBudget(object.GetName(), func(spec *v1alpha1.RemediationBudgetSpec) { spec.Schedules = nil })
+		c.changeBudget(object.GetName(), func(spec *nhcv1alpha1.RemediationBudgetSpec) { spec.ActiveDuring = nil })
 	}
 }
 
@@ -250,17 +251,17 @@ var budgetCoverage = []string{
 
 // noteBudget counts what a budget says.
 func (c *cluster) noteBudget(change *memapi.Change) {
-	budget := as[v1alpha1.RemediationBudget](change.Object)
+	budget := as[nhcv1alpha1.RemediationBudget](change.Object)
 	status, what := &budget.Status, "budget "
 	for _, condition := range status.Conditions {
 		c.seen["condition "+condition.Type+"="+string(condition.Status)]++
 	}
 	if budget.Spec.MachineSelector != nil {
 		what = "budget about Machines "
-		if meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionBudgetExhausted) {
+		if meta.IsStatusConditionTrue(status.Conditions, nhcv1alpha1.ConditionBudgetExhausted) {
 			c.seen[what+"is exhausted"]++
 		}
-		if meta.IsStatusConditionFalse(status.Conditions, v1alpha1.ConditionBudgetValid) {
+		if meta.IsStatusConditionFalse(status.Conditions, nhcv1alpha1.ConditionBudgetValid) {
 			c.seen[what+"is invalid"]++
 		}
 	}

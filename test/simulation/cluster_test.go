@@ -25,6 +25,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/test/memapi"
 	"github.com/nhc-controller/nhc-controller/test/rules"
@@ -151,7 +152,7 @@ func emptyCluster(ctx context.Context, t *testing.T, seed uint64, api *apiOfMach
 	config := rules.Config{NodeLag: 30 * time.Second}
 	c.budgeted = hasBudgets(seed)
 	if c.budgeted || c.chance(50) { // Without the kind there are no budgets either.
-		c.server.Install("admin", memapi.Resource{GroupVersionResource: budgets, Kind: v1alpha1.BudgetKind})
+		c.server.Install("admin", memapi.Resource{GroupVersionResource: budgets, Kind: nhcv1alpha1.BudgetKind})
 	}
 	if api != nil {
 		c.machines = newMachineAPI(c, api)

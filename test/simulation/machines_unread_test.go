@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
+	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/test/memapi"
 	"github.com/nhc-controller/nhc-controller/test/rules"
@@ -218,8 +219,8 @@ func TestNewLeaderCountsMachines(t *testing.T) {
 			t.Parallel()
 			withBudget(t, 1, func(t *testing.T, m *machineAPI) {
 				c := m.cluster
-				c.changeBudget("amber", func(spec *v1alpha1.RemediationBudgetSpec) {
-					spec.NodeSelector, spec.MachineSelector = nil, &v1alpha1.BudgetMachineSelector{Namespace: machineNamespace}
+				c.changeBudget("amber", func(spec *nhcv1alpha1.RemediationBudgetSpec) {
+					spec.NodeSelector, spec.MachineSelector = nil, &nhcv1alpha1.BudgetMachineSelector{Namespace: machineNamespace}
 				})
 				set := m.newSet("workers", "worker")
 				first, second := m.addMachine(set, "a", "worker-0"), m.addMachine(set, "a", "worker-1")

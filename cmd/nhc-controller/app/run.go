@@ -40,7 +40,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/controller/nodehealthcheck"
 	"github.com/nhc-controller/nhc-controller/pkg/controller/remediationbudget"
 	"github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned"
-	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/generated/informers/externalversions/remediation/v1alpha1"
+	nhcinformersv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/generated/informers/externalversions/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/program"
 	"github.com/nhc-controller/nhc-controller/pkg/sightings"
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
@@ -151,7 +151,7 @@ type process struct {
 	freshness  *watches.Freshness
 	nodes      coreinformers.TypedNodeInformer
 	sightings  *sightings.Sightings
-	nhcs       nhcv1alpha1.TypedNodeHealthCheckInformer
+	nhcs       nhcinformersv1alpha1.TypedNodeHealthCheckInformer
 	leases     coordinationinformers.TypedLeaseInformer
 	crds       cache.SharedIndexInformer
 	controller *nodehealthcheck.Controller

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	machinev1beta1 "github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
+	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
 	"github.com/nhc-controller/nhc-controller/pkg/serving"
@@ -23,7 +24,7 @@ import (
 func viewing(snapshot *view.Snapshot) serving.Requirement {
 	required := serving.Requirement{Name: "checks", Accesses: []authorizationv1.SubjectAccessReviewSpec{
 		list(v1alpha1.SchemeGroupVersion.WithResource(v1alpha1.Plural)),
-		list(v1alpha1.SchemeGroupVersion.WithResource(v1alpha1.BudgetPlural)),
+		list(nhcv1alpha1.SchemeGroupVersion.WithResource(nhcv1alpha1.BudgetPlural)),
 		list(corev1.SchemeGroupVersion.WithResource("nodes")),
 	}}
 	if len(snapshot.MachineHealthChecks) > 0 { // nhc-view permits them where they are.

@@ -50,7 +50,7 @@ func enter(t *testing.T, door http.Handler, path, authorization string) int {
 
 const (
 	checks   = "nodehealthchecks.remediation.medik8s.io"
-	budgets  = "remediationbudgets.remediation.medik8s.io"
+	budgets  = "remediationbudgets.nhc-controller.io"
 	allNodes = "nodes."
 	machines = "machinehealthchecks.machine.openshift.io"
 )

@@ -227,7 +227,7 @@ func (c *Controller) MachineNames() (names []string) {
 func (c *Controller) MachinesReadable() error {
 	wanted := c.machines.Wanted(machineOwner)
 	for _, kind := range machineKinds {
-		if _, watched := wanted[kind]; !watched {
+		if !wanted.Has(kind) {
 			continue
 		}
 		switch _, err := c.machines.Cache(kind); {

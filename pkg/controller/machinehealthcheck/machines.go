@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
@@ -36,7 +36,7 @@ func (c *Controller) watchKinds() {
 	c.wantMachines()
 
 	templates := readOnly
-	templates.Name, templates.Poll = "machine-templates", true
+	templates.Name = "machine-templates"
 	templates.Parse = func(u *unstructured.Unstructured) runtime.Object { return object.ParseTemplate(u) }
 	templates.Handler, templates.Changed = c.templateHandler(), c.enqueueNamespacesOf // A MachineHealthCheck without its template keeps no other from a Machine.
 	c.templates = watches.NewSet[schema.GroupVersionKind](templates)
@@ -66,14 +66,12 @@ const machineOwner = Name
 func (c *Controller) wantMachines() {
 	c.wantsMu.Lock()
 	defer c.wantsMu.Unlock()
-	wanted := map[schema.GroupVersionKind][]types.NamespacedName{
-		remediation.OpenShiftMachineKind: nil, remediation.ClusterVersionKind: nil, featureGateKind: nil,
-	}
+	wanted := sets.New(remediation.OpenShiftMachineKind, remediation.ClusterVersionKind, featureGateKind)
 	checks, _ := c.checks.List(labels.Everything()) // A cache in memory has no errors.
 	if slices.ContainsFunc(checks, func(check *v1beta1.MachineHealthCheck) bool {
 		return check.Annotations[v1beta1.AnnotationMachineAPI] == v1beta1.MachineAPICluster
 	}) || c.clusterAPIRemediating() {
-		wanted[remediation.ClusterAPIMachineKind], wanted[clusterKind], wanted[clusterAPIHealthCheckKind] = nil, nil, nil
+		wanted.Insert(remediation.ClusterAPIMachineKind, clusterKind, clusterAPIHealthCheckKind)
 	}
 	c.machines.Want(machineOwner, wanted)
 }
@@ -118,7 +116,7 @@ func isRemediating(machine *machinehealth.Machine) bool {
 func (c *Controller) machinesKnown() bool {
 	wanted := c.machines.Wanted(machineOwner)
 	for _, kind := range machineKinds {
-		if _, watched := wanted[kind]; !watched {
+		if !wanted.Has(kind) {
 			continue
 		}
 		if _, read := c.machines.LastCache(kind); read {

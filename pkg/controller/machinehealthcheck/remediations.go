@@ -6,7 +6,6 @@ package machinehealthcheck
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -29,20 +28,20 @@ import (
 // before, here or in another process, stay while they have CRs, also when it is gone. It returns the kinds of
 // CRs. A handler and a worker may call it at the same time for a MachineHealthCheck that was deleted and
 // created again. Each call reads the cache, so the last one has the latest state.
-func (c *Controller) wantKinds(key cache.ObjectName) map[schema.GroupKind][]types.NamespacedName {
+func (c *Controller) wantKinds(key cache.ObjectName) sets.Set[schema.GroupKind] {
 	c.wantsMu.Lock()
 	defer c.wantsMu.Unlock()
 	templates, crs := c.neededKinds(key)
-	maps.Copy(crs, c.kindsWithCRs(key))
+	crs = crs.Union(c.kindsWithCRs(key))
 	c.templates.Want(key.String(), templates)
 	c.remediations.Want(key.String(), crs)
 	return crs
 }
 
 // neededKinds returns the kinds that a MachineHealthCheck needs, none if it is gone: the kind of its
-// template, with the template, and the kinds of its CRs, including those that only status still names.
-func (c *Controller) neededKinds(key cache.ObjectName) (templates map[schema.GroupVersionKind][]types.NamespacedName, crs map[schema.GroupKind][]types.NamespacedName) {
-	templates, crs = map[schema.GroupVersionKind][]types.NamespacedName{}, map[schema.GroupKind][]types.NamespacedName{}
+// template, and the kinds of its CRs, including those that only status still names.
+func (c *Controller) neededKinds(key cache.ObjectName) (templates sets.Set[schema.GroupVersionKind], crs sets.Set[schema.GroupKind]) {
+	templates, crs = sets.New[schema.GroupVersionKind](), sets.New[schema.GroupKind]()
 	check, err := c.checks.MachineHealthChecks(key.Namespace).Get(key.Name)
 	if err != nil {
 		return templates, crs
@@ -50,15 +49,15 @@ func (c *Controller) neededKinds(key cache.ObjectName) (templates map[schema.Gro
 	if criteria := c.criteriaOf(check); criteria.Template != nil {
 		kind := criteria.Template.GroupVersionKind()
 		if criteria.Problem == "" {
-			templates[kind] = []types.NamespacedName{{Namespace: check.Namespace, Name: criteria.Template.Name}}
+			templates.Insert(kind)
 		}
 		// An invalid spec ends no remediation, so running ones have to be known (spec M3.4).
 		if of := remediationKind(kind); of.Version != "" && of.Kind != "" && of.Kind != kind.Kind {
-			crs[of.GroupKind()] = nil
+			crs.Insert(of.GroupKind())
 		}
 	}
 	for _, listed := range check.Status.RemediationKinds { // Another process may have left some.
-		crs[kindOf(listed)] = nil
+		crs.Insert(kindOf(listed))
 	}
 	return templates, crs
 }
@@ -66,8 +65,8 @@ func (c *Controller) neededKinds(key cache.ObjectName) (templates map[schema.Gro
 // kindsWithCRs returns the kinds that a MachineHealthCheck has wanted so far and that still have CRs of
 // it. A kind that cannot be read counts, too. These kinds are watched as long as there are CRs, also if
 // the MachineHealthCheck is gone: nothing else may begin for their Machines (spec M7.4).
-func (c *Controller) kindsWithCRs(key cache.ObjectName) map[schema.GroupKind][]types.NamespacedName {
-	kinds, owned := map[schema.GroupKind][]types.NamespacedName{}, c.ownedLast(key)
+func (c *Controller) kindsWithCRs(key cache.ObjectName) sets.Set[schema.GroupKind] {
+	kinds, owned := sets.New[schema.GroupKind](), c.ownedLast(key)
 	for kind := range c.remediations.Wanted(key.String()) {
 		indexer, err := c.remediations.Cache(kind)
 		if err == nil {
@@ -78,7 +77,7 @@ func (c *Controller) kindsWithCRs(key cache.ObjectName) map[schema.GroupKind][]t
 		} else if meta.IsNoMatchError(err) {
 			continue // What is not served has no objects.
 		}
-		kinds[kind] = nil
+		kinds.Insert(kind)
 	}
 	return kinds
 }

@@ -206,7 +206,6 @@ func (c *Controller) rememberOutcomes(ctx context.Context, s *snapshot, results 
 		}
 	}
 	failures.log(ctx)
-	c.keepCreated(s.nhc.Name, results)
 }
 
 // failures are the failures of nodes in one sync. Thousands may fail for one cause, such as

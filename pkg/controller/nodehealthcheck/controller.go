@@ -202,7 +202,7 @@ func (c *Controller) watchKinds(config Config) {
 	readOnly := watches.ReadOnly(config.Kube, config.Dynamic, config.Freshness)
 
 	templates := readOnly
-	templates.Name, templates.Poll = "templates", true
+	templates.Name = "templates"
 	templates.Parse, templates.Handler, templates.Changed = parseTemplate, c.templateHandler(), c.enqueue
 	c.templates = watches.NewSet[schema.GroupVersionKind](templates)
 
@@ -211,8 +211,8 @@ func (c *Controller) watchKinds(config Config) {
 	remediations.Verbs = []string{"get", "list", "watch", "create", "patch", "delete"}
 	remediations.Parse, remediations.Handler = c.parseCR, c.remediationHandler()
 	remediations.Changed = func(owners []string) {
+		c.keepKinds()
 		if slices.Contains(owners, keeper) {
-			c.keepKinds()
 			c.SyncAll() // It is not known which CRs exist.
 		}
 		c.enqueue(slices.DeleteFunc(owners, func(owner string) bool { return owner == keeper }))

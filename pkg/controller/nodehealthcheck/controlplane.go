@@ -85,13 +85,13 @@ func (c *Controller) controlPlaneRemediations() slot.ControlPlane {
 	return found
 }
 
-// slotKinds returns the kinds whose CRs may take the slot. It includes the kinds of a NodeHealthCheck that the
-// cache does not have any more, and of its former template: keepKinds may not have been called yet.
+// slotKinds returns the kinds whose CRs may take the slot: those that are watched, and those of NodeHealthChecks whose
+// event has not been handled yet.
 func (c *Controller) slotKinds(nhcs []*v1alpha1.NodeHealthCheck) sets.Set[schema.GroupKind] {
 	kinds := c.remediations.Kinds()
 	for _, nhc := range nhcs {
 		_, wanted := wantedKinds(nhc)
-		kinds = kinds.Union(sets.KeySet(wanted))
+		kinds = kinds.Union(wanted)
 	}
 	return kinds
 }

@@ -64,7 +64,7 @@ func (c *Controller) findCRs(nhc *v1alpha1.NodeHealthCheck, state *nhcState) (*o
 	_, kinds := wantedKinds(nhc)
 	for kind, indexer := range c.remediations.Caches() {
 		if keys, err := indexer.IndexKeys(byOwner, nhc.Name); err != nil || len(keys) > 0 {
-			kinds[kind] = nil
+			kinds.Insert(kind)
 		}
 	}
 	unread := map[schema.GroupKind]bool{}

@@ -16,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	coordinationinformers "k8s.io/client-go/informers/coordination/v1"
 	coreinformers "k8s.io/client-go/informers/core/v1"
@@ -54,7 +53,7 @@ func (c *Controller) nhcChanged(old, nhc *v1alpha1.NodeHealthCheck) {
 	c.enqueue(c.index.SetCheck(checkOf(nhc)))
 	templates, crs := wantedKinds(nhc)
 	c.templates.Want(nhc.Name, templates)
-	c.wantRemediations(nhc.Name, crs)
+	c.remediations.Want(nhc.Name, crs)
 	if old == nil || old.UID != nhc.UID || old.Generation != nhc.Generation {
 		c.budgets.NodesChanged()
 	}
@@ -90,21 +89,8 @@ func (c *Controller) nhcDeleted(name string) {
 	c.budgets.NodesChanged()
 	c.lastStates.forget(name)
 	c.templates.Want(name, nil)
-	c.wantRemediations(name, nil)
+	c.remediations.Want(name, nil)
 	c.enqueue([]string{name})
-}
-
-// wantRemediations replaces the kinds of CRs that a NodeHealthCheck needs. CRs of a kind
-// that is no longer needed may have been the last ones to take the control plane slot.
-func (c *Controller) wantRemediations(nhc string, kinds map[schema.GroupKind][]types.NamespacedName) {
-	dropped := sets.KeySet(c.remediations.Wanted(nhc)).Difference(sets.KeySet(kinds)).Len() > 0
-	if dropped {
-		c.keepKinds()
-	}
-	c.remediations.Want(nhc, kinds)
-	if dropped {
-		c.ControlPlaneChanged()
-	}
 }
 
 func countRemediations(nhc *v1alpha1.NodeHealthCheck) int {
@@ -115,25 +101,23 @@ func countRemediations(nhc *v1alpha1.NodeHealthCheck) int {
 	return count
 }
 
-// wantedKinds returns the kinds that a NodeHealthCheck needs: those of its
-// templates with the templates it refers to, and those of its CRs, including CRs
-// that only status still points to (spec 6.8).
-func wantedKinds(nhc *v1alpha1.NodeHealthCheck) (templates map[schema.GroupVersionKind][]types.NamespacedName, crs map[schema.GroupKind][]types.NamespacedName) {
-	templates = map[schema.GroupVersionKind][]types.NamespacedName{}
-	crs = map[schema.GroupKind][]types.NamespacedName{}
+// wantedKinds returns the kinds that a NodeHealthCheck needs: those of its templates, and those of its CRs,
+// including CRs that only status still points to (spec 6.8).
+func wantedKinds(nhc *v1alpha1.NodeHealthCheck) (templates sets.Set[schema.GroupVersionKind], crs sets.Set[schema.GroupKind]) {
+	templates, crs = sets.New[schema.GroupVersionKind](), sets.New[schema.GroupKind]()
 	for _, step := range remediation.Steps(&nhc.Spec) {
 		kind, ok := step.RemediationKind()
 		if !ok {
 			continue
 		}
-		crs[kind.GroupKind()] = nil
-		if name := (types.NamespacedName{Namespace: step.Reference.Namespace, Name: step.Reference.Name}); !step.Incomplete() {
-			templates[step.TemplateKind()] = append(templates[step.TemplateKind()], name)
+		crs.Insert(kind.GroupKind())
+		if !step.Incomplete() {
+			templates.Insert(step.TemplateKind())
 		}
 	}
 	for _, node := range nhc.Status.UnhealthyNodes {
 		for _, cr := range node.Remediations {
-			crs[cr.Resource.GroupVersionKind().GroupKind()] = nil
+			crs.Insert(cr.Resource.GroupVersionKind().GroupKind())
 		}
 	}
 	return templates, crs
@@ -207,9 +191,6 @@ func (c *Controller) referringTo(template *object.Template) []string {
 // remediationHandler handles CRs of all watched kinds.
 func (c *Controller) remediationHandler() cache.ResourceEventHandler {
 	return watches.Handler(func(old, cr *object.CR) {
-		if cr == nil && len(c.remediations.Wanted(keeper)) > 0 {
-			c.keepKinds()
-		}
 		for _, version := range []*object.CR{old, cr} {
 			if version != nil {
 				c.crChanged(version)

@@ -11,61 +11,34 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
-	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
 
-// keeper wants the kinds that no NodeHealthCheck refers to any more, as long as they have a CR that a
-// NodeHealthCheck owns, or that takes the control plane slot. No NodeHealthCheck can have this name.
+// keeper wants the kinds that may have CRs of former templates: a kind that was watched once stays watched, because
+// a NodeHealthCheck may drop it while its CRs are left, or while one is being created. No NodeHealthCheck can have
+// this name.
 const keeper = "/kept"
 
-// keepKinds has the kept kinds watched. It is called before a NodeHealthCheck drops kinds, and when a CR is gone.
-// Events of several caches may call it at the same time. The last call has the latest state.
+// keepKinds keeps the kinds that are watched. It drops kinds that are not served, and those that may not be read and
+// had no objects when they were read last: they are of a remediator that was removed, or that has no role. It is
+// called when a kind has changed, before that is handled. The last of several calls has the latest state.
 func (c *Controller) keepKinds() {
 	c.keptKindsMu.Lock()
 	defer c.keptKindsMu.Unlock()
-	kept := map[schema.GroupKind][]types.NamespacedName{}
-	for kind := range c.remediations.Wanted(keeper) {
-		_, read := c.remediations.LastCache(kind)
-		if _, err := c.remediations.Cache(kind); err != nil && !meta.IsNoMatchError(err) && (read || !isForbidden(err)) {
-			kept[kind] = nil // It cannot be told at the moment.
-		}
-	}
-	for kind, indexer := range c.remediations.Caches() {
-		mapping, _ := c.remediations.Mapping(kind)
-		unseen := mapping != nil && c.writes.Unseen(mapping.Resource.GroupResource(), indexer)
-		if unseen || len(indexer.ListIndexFuncValues(byOwner))+len(indexer.ListIndexFuncValues(byControlPlane)) > 0 {
-			kept[kind] = nil
+	kept := sets.New[schema.GroupKind]()
+	for kind := range c.remediations.Wanted(keeper).Union(sets.KeySet(c.remediations.Caches())) {
+		_, err := c.remediations.Cache(kind)
+		last, read := c.remediations.LastCache(kind)
+		if !meta.IsNoMatchError(err) && (!isForbidden(err) || (read && len(last.ListKeys()) > 0)) {
+			kept.Insert(kind)
 		}
 	}
 	c.remediations.Want(keeper, kept)
-}
-
-// keepCreated has the kind of a CR watched if the CR was, or may have been, created while the spec ceased to refer to
-// the kind.
-func (c *Controller) keepCreated(name string, results []remediation.NodeResult) {
-	created := sets.New[schema.GroupKind]()
-	for _, result := range results {
-		if cr := result.Outcome.NewCR(); cr != nil {
-			created.Insert(cr.GroupVersionKind().GroupKind())
-		} else if result.Outcome.Uncertain() {
-			created = created.Union(kindsOf(result.Plan))
-		}
-	}
-	if len(created) == 0 {
-		return
-	}
-	if nhc, err := c.nhcs.Get(name); err == nil {
-		_, wanted := wantedKinds(nhc)
-		created = created.Difference(sets.KeySet(wanted))
-	}
-	c.wantKept(created.UnsortedList())
 }
 
 // isForbidden reports whether a permission is missing.
@@ -95,7 +68,7 @@ const (
 )
 
 // findKinds has all kinds of CRs that have templates read once: they may have CRs that neither a spec nor a status
-// names any more, because their template was replaced (spec 6.8). keepKinds drops the kinds without CRs.
+// names any more, because their template was replaced (spec 6.8).
 func (c *Controller) findKinds(ctx context.Context) {
 	if !cache.WaitFor(ctx, "", c.crds.HasSyncedChecker()) {
 		return
@@ -130,9 +103,5 @@ func (c *Controller) findKinds(ctx context.Context) {
 func (c *Controller) wantKept(kinds []schema.GroupKind) {
 	c.keptKindsMu.Lock()
 	defer c.keptKindsMu.Unlock()
-	wanted := c.remediations.Wanted(keeper)
-	for _, kind := range kinds {
-		wanted[kind] = nil
-	}
-	c.remediations.Want(keeper, wanted)
+	c.remediations.Want(keeper, c.remediations.Wanted(keeper).Insert(kinds...))
 }

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
@@ -26,12 +27,10 @@ import (
 const platformOwner = "platform"
 
 // platformKinds are the optional kinds of OpenShift and Cluster API.
-var platformKinds = map[schema.GroupVersionKind][]types.NamespacedName{
-	remediation.MachineHealthCheckKind: nil,
-	remediation.OpenShiftMachineKind:   nil,
-	remediation.ClusterVersionKind:     nil,
-	remediation.ClusterAPIMachineKind:  nil,
-}
+var platformKinds = sets.New(
+	remediation.MachineHealthCheckKind, remediation.OpenShiftMachineKind,
+	remediation.ClusterVersionKind, remediation.ClusterAPIMachineKind,
+)
 
 // platformContent are the paths of the fields that decisions read, for optional kinds by name: the
 // conditions that a MachineHealthCheck looks at, or that a ClusterVersion has. A change there concerns

@@ -126,7 +126,7 @@ func inPlatform(t *testing.T, prepare func(*fakePlatform), test func(t *testing.
 		defer c.queue.ShutDown()
 		c.platform = watches.NewSet[schema.GroupVersionKind](watches.Config{
 			Name: "platform", Client: w.client, Discovery: w, Access: w, Verbs: []string{"get", "list", "watch"}, Optional: true,
-			Interval: watches.PollInterval, Parse: parsePlatform, Handler: c.platformHandler(), Changed: func([]string) { c.enqueue(c.index.Names()) },
+			Interval: watches.ProbeInterval, Parse: parsePlatform, Handler: c.platformHandler(), Changed: func([]string) { c.enqueue(c.index.Names()) },
 		})
 		c.platform.Want(platformOwner, platformKinds)
 		_, err := c.observePlatform(testCheck(), &nhcState{})

@@ -129,9 +129,9 @@ func (s *steadyCluster) watchKinds(tb testing.TB) {
 		listKinds[gvk.GroupVersion().WithResource(resource)] = gvk.Kind + "List"
 	}
 	w := &fakePlatform{served: served, client: dynamicfake.NewSimpleDynamicClientWithCustomListKinds(apiruntime.NewScheme(), listKinds, template)}
-	config := watches.Config{Client: w.client, Discovery: w, Access: w, Verbs: []string{"get", "list", "watch"}, Interval: watches.PollInterval, Changed: func([]string) {}}
+	config := watches.Config{Client: w.client, Discovery: w, Access: w, Verbs: []string{"get", "list", "watch"}, Interval: watches.ProbeInterval, Changed: func([]string) {}}
 	templates, remediations, platform := config, config, config
-	templates.Name, templates.Poll, templates.Parse, templates.Handler = "templates", true, parseTemplate, s.templateHandler()
+	templates.Name, templates.Parse, templates.Handler = "templates", parseTemplate, s.templateHandler()
 	remediations.Name, remediations.Parse, remediations.Handler, remediations.Indexers = "remediations", s.parseCR, s.remediationHandler(), crIndexers
 	platform.Name, platform.Optional, platform.Parse, platform.Handler = "platform", true, parsePlatform, s.platformHandler()
 	s.templates, s.remediations, s.platform = watches.NewSet[schema.GroupVersionKind](templates), watches.NewSet[schema.GroupKind](remediations), watches.NewSet[schema.GroupVersionKind](platform)

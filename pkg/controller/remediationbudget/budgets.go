@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
 
-	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/budget"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
@@ -187,7 +187,7 @@ func (c *Controller) node(name string) budget.Node {
 
 // parsed is a RemediationBudget as the cache has it.
 type parsed struct {
-	v1alpha1.RemediationBudget
+	nhcv1alpha1.RemediationBudget
 	// problem is why it could not be understood, empty if it could.
 	problem string
 }
@@ -197,12 +197,12 @@ type parsed struct {
 func parseBudget(obj *unstructured.Unstructured) runtime.Object {
 	p := &parsed{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, &p.RemediationBudget); err != nil {
-		p.RemediationBudget = v1alpha1.RemediationBudget{}
+		p.RemediationBudget = nhcv1alpha1.RemediationBudget{}
 		p.Name, p.UID, p.ResourceVersion, p.Generation = obj.GetName(), obj.GetUID(), obj.GetResourceVersion(), obj.GetGeneration()
 		p.problem = "the budget cannot be read: " + err.Error()
 		if status, found, _ := unstructured.NestedMap(obj.Object, "status"); found {
 			if runtime.DefaultUnstructuredConverter.FromUnstructured(status, &p.Status) != nil {
-				p.Status = v1alpha1.RemediationBudgetStatus{} // It is written anew.
+				p.Status = nhcv1alpha1.RemediationBudgetStatus{} // It is written anew.
 			}
 		}
 	}

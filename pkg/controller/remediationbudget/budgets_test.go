@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	clocktesting "k8s.io/utils/clock/testing"
 
+	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/budget"
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
@@ -62,7 +63,7 @@ func TestReservedNodesAreObserved(t *testing.T) {
 	for _, name := range []string{"a", "b"} {
 		require.NoError(t, c.Nodes.Informer().GetIndexer().Add(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}))
 	}
-	one := &v1alpha1.RemediationBudget{ObjectMeta: metav1.ObjectMeta{Name: "one"}, Spec: v1alpha1.RemediationBudgetSpec{
+	one := &nhcv1alpha1.RemediationBudget{ObjectMeta: metav1.ObjectMeta{Name: "one"}, Spec: nhcv1alpha1.RemediationBudgetSpec{
 		NodeSelector: &metav1.LabelSelector{}, MaxConcurrent: new(intstr.FromInt32(1)),
 	}}
 	c.counts.SetBudget(budget.Parse(one), nil)
@@ -90,9 +91,9 @@ func (machines) MachineNames() []string { return nil }
 func TestMachinesCannotBeCounted(t *testing.T) {
 	t.Parallel()
 	limit := new(intstr.FromInt32(1))
-	ofNodes := &parsed{RemediationBudget: v1alpha1.RemediationBudget{Spec: v1alpha1.RemediationBudgetSpec{NodeSelector: &metav1.LabelSelector{}, MaxConcurrent: limit}}}
-	ofMachines := &parsed{RemediationBudget: v1alpha1.RemediationBudget{Spec: v1alpha1.RemediationBudgetSpec{
-		MachineSelector: &v1alpha1.BudgetMachineSelector{Namespace: "machines"}, MaxConcurrent: limit,
+	ofNodes := &parsed{RemediationBudget: nhcv1alpha1.RemediationBudget{Spec: nhcv1alpha1.RemediationBudgetSpec{NodeSelector: &metav1.LabelSelector{}, MaxConcurrent: limit}}}
+	ofMachines := &parsed{RemediationBudget: nhcv1alpha1.RemediationBudget{Spec: nhcv1alpha1.RemediationBudgetSpec{
+		MachineSelector: &nhcv1alpha1.BudgetMachineSelector{Namespace: "machines"}, MaxConcurrent: limit,
 	}}}
 	for name, tc := range map[string]struct {
 		machines budget.Machines
@@ -129,7 +130,7 @@ func TestGoneNodesCount(t *testing.T) {
 		require.Empty(t, c.changes, "without budgets, it keeps no names")
 		c.observe()
 	}
-	one := &v1alpha1.RemediationBudget{ObjectMeta: metav1.ObjectMeta{Name: "one"}, Spec: v1alpha1.RemediationBudgetSpec{
+	one := &nhcv1alpha1.RemediationBudget{ObjectMeta: metav1.ObjectMeta{Name: "one"}, Spec: nhcv1alpha1.RemediationBudgetSpec{
 		NodeSelector: &metav1.LabelSelector{}, MaxConcurrent: new(intstr.FromInt32(1)),
 	}}
 	c.counts.SetBudget(budget.Parse(one), nil)
@@ -149,7 +150,7 @@ func TestEvaluatedWhenAWaitEnds(t *testing.T) {
 	now := time.Date(2026, time.January, 7, 12, 0, 0, 0, time.UTC)
 	c := newController(now, shownCRs{})
 	t.Cleanup(c.queue.ShutDown)
-	none := &v1alpha1.RemediationBudget{ObjectMeta: metav1.ObjectMeta{Name: "none"}, Spec: v1alpha1.RemediationBudgetSpec{
+	none := &nhcv1alpha1.RemediationBudget{ObjectMeta: metav1.ObjectMeta{Name: "none"}, Spec: nhcv1alpha1.RemediationBudgetSpec{
 		NodeSelector: &metav1.LabelSelector{}, MaxConcurrent: new(intstr.FromInt32(0)),
 	}}
 	c.counts.SetBudget(budget.Parse(none), nil)

@@ -19,7 +19,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/dynamic"
 	coreinformers "k8s.io/client-go/informers/core/v1"
@@ -29,7 +28,7 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
 
-	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/budget"
 	"github.com/nhc-controller/nhc-controller/pkg/reconcile"
 	"github.com/nhc-controller/nhc-controller/pkg/staleness"
@@ -91,10 +90,10 @@ type Controller struct {
 }
 
 // kind is that of RemediationBudgets.
-var kind = v1alpha1.SchemeGroupVersion.WithKind(v1alpha1.BudgetKind)
+var kind = nhcv1alpha1.SchemeGroupVersion.WithKind(nhcv1alpha1.BudgetKind)
 
 // budgetResource is where they are served.
-var budgetResource = v1alpha1.SchemeGroupVersion.WithResource(v1alpha1.BudgetPlural).GroupResource()
+var budgetResource = nhcv1alpha1.SchemeGroupVersion.WithResource(nhcv1alpha1.BudgetPlural).GroupResource()
 
 // evaluation is the key in the queue that evaluates all budgets. Others are names of budgets
 // whose status is to be written.
@@ -120,7 +119,7 @@ func New(ctx context.Context, config Config) (*Controller, error) {
 	kinds.Parse, kinds.Handler, kinds.Changed = parseBudget, c.budgetHandler(), func([]string) { c.readabilityChanged() }
 	c.kinds = watches.NewSet[schema.GroupVersionKind](kinds)
 	config.Freshness.Subscribe(c.changed)
-	c.kinds.Want(Name, map[schema.GroupVersionKind][]types.NamespacedName{kind: nil})
+	c.kinds.Want(Name, sets.New(kind))
 	s := watches.NewSubscription(ctx)
 	s.SubscribeCRDs(config.CRDs, func(_, group string) { c.kinds.Refresh(group) })
 	return c, s.Err

@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
-	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/budget"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/execute"
 	"github.com/nhc-controller/nhc-controller/pkg/staleness"
@@ -107,7 +107,7 @@ func (c *Controller) writeStatus(ctx context.Context, name string) error {
 	}
 	c.writes.Wrote(name, budgetResource, written, now)
 	c.putOffEvaluation()
-	regarding := &corev1.ObjectReference{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: v1alpha1.BudgetKind, Name: name, UID: stored.UID}
+	regarding := &corev1.ObjectReference{APIVersion: nhcv1alpha1.SchemeGroupVersion.String(), Kind: nhcv1alpha1.BudgetKind, Name: name, UID: stored.UID}
 	for _, event := range budget.Events(before, status) {
 		klog.FromContext(ctx).Info("Budget changed", "reason", event.Reason, "note", event.Note)
 		c.Recorder.Eventf(regarding, nil, event.Type, event.Reason, event.Reason, "%s", event.Note)
@@ -126,7 +126,7 @@ func (c *Controller) putOffEvaluation() {
 // updateStatus replaces the status of a budget if the cache has its latest version, and returns the new
 // resourceVersion. It sends no spec: the API server keeps its own, also fields that this version does not
 // understand.
-func (c *Controller) updateStatus(ctx context.Context, stored *v1alpha1.RemediationBudget, status *v1alpha1.RemediationBudgetStatus) (string, error) {
+func (c *Controller) updateStatus(ctx context.Context, stored *nhcv1alpha1.RemediationBudget, status *nhcv1alpha1.RemediationBudgetStatus) (string, error) {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(status)
 	if err != nil {
 		return "", err
@@ -136,7 +136,7 @@ func (c *Controller) updateStatus(ctx context.Context, stored *v1alpha1.Remediat
 	update.SetName(stored.Name)
 	update.SetUID(stored.UID)
 	update.SetResourceVersion(stored.ResourceVersion)
-	written, err := c.Dynamic.Resource(v1alpha1.SchemeGroupVersion.WithResource(v1alpha1.BudgetPlural)).
+	written, err := c.Dynamic.Resource(nhcv1alpha1.SchemeGroupVersion.WithResource(nhcv1alpha1.BudgetPlural)).
 		UpdateStatus(ctx, update, metav1.UpdateOptions{FieldManager: execute.FieldManager})
 	if err != nil {
 		return "", err

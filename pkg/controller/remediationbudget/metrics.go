@@ -9,7 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/api/meta"
 
-	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/series"
 )
 
@@ -32,14 +32,14 @@ func newMetrics(registerer prometheus.Registerer) (*metrics, error) {
 }
 
 // update reports a budget by its status.
-func (m *metrics) update(budget string, status *v1alpha1.RemediationBudgetStatus, waiting int) {
+func (m *metrics) update(budget string, status *nhcv1alpha1.RemediationBudgetStatus, waiting int) {
 	allowed := math.Inf(1)
 	if status.RemediationsAllowed != nil {
 		allowed = float64(*status.RemediationsAllowed)
 	}
 	m.allowed.WithLabelValues(budget).Set(allowed)
 	m.waiting.WithLabelValues(budget).Set(float64(waiting))
-	m.valid.WithLabelValues(budget).Set(series.Truth(meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionBudgetValid)))
+	m.valid.WithLabelValues(budget).Set(series.Truth(meta.IsStatusConditionTrue(status.Conditions, nhcv1alpha1.ConditionBudgetValid)))
 }
 
 // forget removes the series of a budget that is gone.

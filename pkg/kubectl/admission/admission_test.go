@@ -125,7 +125,7 @@ func TestMemory(t *testing.T) {
 	require.NoError(t, err)
 	create(t, rules, nodeHealthCheck)
 	create(t, rules, machineHealthCheck)
-	create(t, rules, `{apiVersion: remediation.medik8s.io/v1alpha1, kind: RemediationBudget, metadata: {name: a}, spec: {nodeSelector: {}, maxConcurrent: 1}}`)
+	create(t, rules, `{apiVersion: nhc-controller.io/v1alpha1, kind: RemediationBudget, metadata: {name: a}, spec: {nodeSelector: {}, maxConcurrent: 1}}`)
 	used := allocated() - before
 	runtime.KeepAlive(rules)
 	t.Logf("%d kB", used>>10)

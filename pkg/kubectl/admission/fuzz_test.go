@@ -17,7 +17,7 @@ import (
 // FuzzCreate: there is an answer to any object of our kinds. An accepted object can be read and
 // linted.
 func FuzzCreate(f *testing.F) {
-	for _, seed := range []string{nodeHealthCheck, machineHealthCheck, `{apiVersion: remediation.medik8s.io/v1alpha1, kind: RemediationBudget, metadata: {name: a}, spec: {nodeSelector: {}, maxConcurrent: 1}}`} {
+	for _, seed := range []string{nodeHealthCheck, machineHealthCheck, `{apiVersion: nhc-controller.io/v1alpha1, kind: RemediationBudget, metadata: {name: a}, spec: {nodeSelector: {}, maxConcurrent: 1}}`} {
 		content, err := yaml.YAMLToJSON([]byte(seed))
 		require.NoError(f, err)
 		f.Add(content)

@@ -26,6 +26,7 @@ import (
 	"k8s.io/client-go/tools/pager"
 
 	machinev1beta1 "github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
+	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
@@ -144,8 +145,8 @@ func (c *Clients) nodes() kind {
 }
 
 func (c *Clients) budgets() kind {
-	k := kind{resource: v1alpha1.BudgetPlural, version: v1alpha1.SchemeGroupVersion, object: &v1alpha1.RemediationBudget{}, client: c.NHC}
-	return kindOf(k, c.NHC.RemediationV1alpha1().RemediationBudgets(), func(s *view.Snapshot) *[]*v1alpha1.RemediationBudget { return &s.Budgets })
+	k := kind{resource: nhcv1alpha1.BudgetPlural, version: nhcv1alpha1.SchemeGroupVersion, object: &nhcv1alpha1.RemediationBudget{}, client: c.NHC}
+	return kindOf(k, c.NHC.NHCV1alpha1().RemediationBudgets(), func(s *view.Snapshot) *[]*nhcv1alpha1.RemediationBudget { return &s.Budgets })
 }
 
 func (c *Clients) machineHealthChecks() kind {

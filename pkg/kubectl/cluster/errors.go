@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
 
+	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
 
@@ -34,15 +35,15 @@ func (e *Error) Unwrap() error { return e.Cause }
 
 // roles are the shipped ClusterRoles that permit to read or write a resource, in the words of a sentence.
 var roles = map[string]map[bool]string{
-	v1alpha1.Plural:       {false: "ask for the ClusterRole nhc-view", true: "ask for the ClusterRole nhc-edit, or nhc-pause to pause and resume"},
-	v1alpha1.BudgetPlural: {false: "ask for the ClusterRole nhc-view", true: "ask for the ClusterRole nhc-edit"},
-	machineHealthChecks:   {false: "ask for the ClusterRole nhc-view", true: "ask for the ClusterRole nhc-edit"},
-	leaderLeases:          {false: "ask for the ClusterRole nhc-view"},
-	nodes:                 {false: "ask for the ClusterRole nhc-view", true: "ask for the permission to patch nodes"},
+	v1alpha1.Plural:          {false: "ask for the ClusterRole nhc-view", true: "ask for the ClusterRole nhc-edit, or nhc-pause to pause and resume"},
+	nhcv1alpha1.BudgetPlural: {false: "ask for the ClusterRole nhc-view", true: "ask for the ClusterRole nhc-edit"},
+	machineHealthChecks:      {false: "ask for the ClusterRole nhc-view", true: "ask for the ClusterRole nhc-edit"},
+	leaderLeases:             {false: "ask for the ClusterRole nhc-view"},
+	nodes:                    {false: "ask for the ClusterRole nhc-view", true: "ask for the permission to patch nodes"},
 }
 
 // ours are the resources that come with nhc-controller.
-var ours = map[string]bool{v1alpha1.Plural: true, v1alpha1.BudgetPlural: true, machineHealthChecks: true}
+var ours = map[string]bool{v1alpha1.Plural: true, nhcv1alpha1.BudgetPlural: true, machineHealthChecks: true}
 
 const (
 	nodes               = "nodes"

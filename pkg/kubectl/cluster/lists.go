@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	machinev1beta1 "github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
+	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
 )
@@ -76,7 +77,7 @@ func ReadObjects(ctx context.Context, clients *Clients) ([]*unstructured.Unstruc
 	for _, resource := range []schema.GroupVersionResource{
 		v1alpha1.SchemeGroupVersion.WithResource(v1alpha1.Plural),
 		machinev1beta1.SchemeGroupVersion.WithResource(machineHealthChecks),
-		v1alpha1.SchemeGroupVersion.WithResource(v1alpha1.BudgetPlural),
+		nhcv1alpha1.SchemeGroupVersion.WithResource(nhcv1alpha1.BudgetPlural),
 	} {
 		read, err := clients.list(ctx, resource)
 		err = clients.explainForbidden(&kind{resource: resource.Resource, version: resource.GroupVersion()}, err)
@@ -96,7 +97,7 @@ func ReadObjects(ctx context.Context, clients *Clients) ([]*unstructured.Unstruc
 // list lists a resource, page by page, in the namespace that the user has chosen.
 func (c *Clients) list(ctx context.Context, resource schema.GroupVersionResource) (objects []*unstructured.Unstructured, err error) {
 	var client dynamic.ResourceInterface = c.Dynamic.Resource(resource)
-	if c.Namespace != "" && resource.Group != v1alpha1.SchemeGroupVersion.Group {
+	if c.Namespace != "" && resource.Group == machinev1beta1.SchemeGroupVersion.Group {
 		client = c.Dynamic.Resource(resource).Namespace(c.Namespace)
 	}
 	list := listing(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {

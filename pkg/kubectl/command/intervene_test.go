@@ -14,12 +14,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
 	machinev1beta1 "github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
+	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned/fake"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/cluster"
@@ -31,6 +33,7 @@ func changing(t *testing.T, objects ...runtime.Object) (*change, *dynamicfake.Fa
 	t.Helper()
 	scheme := runtime.NewScheme()
 	require.NoError(t, v1alpha1.AddToScheme(scheme))
+	require.NoError(t, nhcv1alpha1.AddToScheme(scheme))
 	require.NoError(t, machinev1beta1.AddToScheme(scheme))
 	require.NoError(t, corev1.AddToScheme(scheme))
 	client := dynamicfake.NewSimpleDynamicClient(scheme, objects...)
@@ -52,10 +55,10 @@ func paused(requests ...string) *v1alpha1.NodeHealthCheck {
 	return &v1alpha1.NodeHealthCheck{ObjectMeta: meta("", "a"), Spec: v1alpha1.NodeHealthCheckSpec{PauseRequests: requests}}
 }
 
-func budget(change ...func(*v1alpha1.RemediationBudgetSpec)) *v1alpha1.RemediationBudget {
-	b := &v1alpha1.RemediationBudget{
+func budget(change ...func(*nhcv1alpha1.RemediationBudgetSpec)) *nhcv1alpha1.RemediationBudget {
+	b := &nhcv1alpha1.RemediationBudget{
 		ObjectMeta: meta("", view.PauseBudget),
-		Spec:       v1alpha1.RemediationBudgetSpec{NodeSelector: &metav1.LabelSelector{}, MaxConcurrent: new(intstr.FromInt32(0)), Reason: "r"},
+		Spec:       nhcv1alpha1.RemediationBudgetSpec{NodeSelector: &metav1.LabelSelector{}, MaxConcurrent: new(intstr.FromInt32(0)), Reason: "r"},
 	}
 	for _, c := range change {
 		c(&b.Spec)
@@ -64,12 +67,12 @@ func budget(change ...func(*v1alpha1.RemediationBudgetSpec)) *v1alpha1.Remediati
 }
 
 // stored returns an object of ours as the fake keeps it.
-func stored(t *testing.T, object runtime.Object, kind string) *unstructured.Unstructured {
+func stored(t *testing.T, object runtime.Object, kind schema.GroupVersionKind) *unstructured.Unstructured {
 	t.Helper()
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
 	require.NoError(t, err)
 	kept := &unstructured.Unstructured{Object: fields}
-	kept.SetGroupVersionKind(v1alpha1.SchemeGroupVersion.WithKind(kind))
+	kept.SetGroupVersionKind(kind)
 	return kept
 }
 
@@ -86,21 +89,21 @@ func writes(client *dynamicfake.FakeDynamicClient) (verbs []string) {
 func TestStopsAll(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		change func(*v1alpha1.RemediationBudgetSpec)
+		change func(*nhcv1alpha1.RemediationBudgetSpec)
 		want   bool
 	}{
-		"as it is created":   {func(*v1alpha1.RemediationBudgetSpec) {}, true},
-		"in percent":         {func(s *v1alpha1.RemediationBudgetSpec) { s.MaxConcurrent = new(intstr.FromString("0%")) }, true},
-		"with more limits":   {func(s *v1alpha1.RemediationBudgetSpec) { s.MaxUnhealthy = new(intstr.FromInt32(3)) }, true},
-		"of some nodes":      {func(s *v1alpha1.RemediationBudgetSpec) { s.NodeSelector.MatchLabels = map[string]string{"a": "b"} }, false},
-		"of Machines":        {func(s *v1alpha1.RemediationBudgetSpec) { s.MachineSelector = &v1alpha1.BudgetMachineSelector{} }, false},
-		"without a selector": {func(s *v1alpha1.RemediationBudgetSpec) { s.NodeSelector = nil }, false},
-		"at times":           {func(s *v1alpha1.RemediationBudgetSpec) { s.Schedules = make([]v1alpha1.BudgetSchedule, 1) }, false},
-		"that permits one":   {func(s *v1alpha1.RemediationBudgetSpec) { s.MaxConcurrent = new(intstr.FromInt32(1)) }, false},
-		"of another limit": {func(s *v1alpha1.RemediationBudgetSpec) {
+		"as it is created":   {func(*nhcv1alpha1.RemediationBudgetSpec) {}, true},
+		"in percent":         {func(s *nhcv1alpha1.RemediationBudgetSpec) { s.MaxConcurrent = new(intstr.FromString("0%")) }, true},
+		"with more limits":   {func(s *nhcv1alpha1.RemediationBudgetSpec) { s.MaxUnhealthy = new(intstr.FromInt32(3)) }, true},
+		"of some nodes":      {func(s *nhcv1alpha1.RemediationBudgetSpec) { s.NodeSelector.MatchLabels = map[string]string{"a": "b"} }, false},
+		"of Machines":        {func(s *nhcv1alpha1.RemediationBudgetSpec) { s.MachineSelector = &nhcv1alpha1.BudgetMachineSelector{} }, false},
+		"without a selector": {func(s *nhcv1alpha1.RemediationBudgetSpec) { s.NodeSelector = nil }, false},
+		"at times":           {func(s *nhcv1alpha1.RemediationBudgetSpec) { s.ActiveDuring = make([]nhcv1alpha1.BudgetSchedule, 1) }, false},
+		"that permits one":   {func(s *nhcv1alpha1.RemediationBudgetSpec) { s.MaxConcurrent = new(intstr.FromInt32(1)) }, false},
+		"of another limit": {func(s *nhcv1alpha1.RemediationBudgetSpec) {
 			s.MaxConcurrent, s.MinInterval = nil, &metav1.Duration{Duration: time.Hour}
 		}, false},
-		"of a broken percent": {func(s *v1alpha1.RemediationBudgetSpec) { s.MaxConcurrent = new(intstr.FromString("x")) }, false},
+		"of a broken percent": {func(s *nhcv1alpha1.RemediationBudgetSpec) { s.MaxConcurrent = new(intstr.FromString("x")) }, false},
 	} {
 		require.Equal(t, tc.want, view.StopsAll(budget(tc.change)), name)
 	}
@@ -124,7 +127,7 @@ func TestScopes(t *testing.T) {
 	} {
 		c, client := changing(t, workers, machines, other)
 		if tc.target.subject == wholeCluster { // The fake gives created objects no version.
-			client.PrependReactor("create", v1alpha1.BudgetPlural, func(action clienttesting.Action) (bool, runtime.Object, error) {
+			client.PrependReactor("create", nhcv1alpha1.BudgetPlural, func(action clienttesting.Action) (bool, runtime.Object, error) {
 				action.(clienttesting.CreateAction).GetObject().(*unstructured.Unstructured).SetResourceVersion("7")
 				return false, nil, nil
 			})
@@ -199,8 +202,8 @@ func TestLabelWithoutReason(t *testing.T) {
 // TestOtherBudgets: another budget with the name is neither changed nor deleted, and each one that stops everything is named.
 func TestOtherBudgets(t *testing.T) {
 	t.Parallel()
-	theirs := budget(func(s *v1alpha1.RemediationBudgetSpec) { s.MaxConcurrent = new(intstr.FromInt32(3)) })
-	brake := budget(func(s *v1alpha1.RemediationBudgetSpec) { s.Reason = "Maintenance, ask Kim." })
+	theirs := budget(func(s *nhcv1alpha1.RemediationBudgetSpec) { s.MaxConcurrent = new(intstr.FromInt32(3)) })
+	brake := budget(func(s *nhcv1alpha1.RemediationBudgetSpec) { s.Reason = "Maintenance, ask Kim." })
 	brake.Name = "brake"
 	c, client := changing(t, theirs, brake)
 	_, err := c.pause(t.Context(), theCluster, "x")
@@ -238,7 +241,7 @@ func TestConflict(t *testing.T) {
 		require.Equal(t, "7", sent.ResourceVersion)
 		current := paused("first", "second")
 		current.ResourceVersion = "8"
-		require.NoError(t, client.Tracker().Update(nodeHealthCheck.resource, stored(t, current, v1alpha1.Kind), ""))
+		require.NoError(t, client.Tracker().Update(nodeHealthCheck.resource, stored(t, current, v1alpha1.SchemeGroupVersion.WithKind(v1alpha1.Kind)), ""))
 		return true, nil, apierrors.NewConflict(action.GetResource().GroupResource(), "a", nil)
 	})
 	_, err := c.pause(t.Context(), targetOf("a"), "mine")
@@ -250,8 +253,8 @@ func TestConflict(t *testing.T) {
 func TestPauseRace(t *testing.T) {
 	t.Parallel()
 	c, client := changing(t)
-	client.PrependReactor("create", v1alpha1.BudgetPlural, func(action clienttesting.Action) (bool, runtime.Object, error) {
-		require.NoError(t, client.Tracker().Add(stored(t, budget(), v1alpha1.BudgetKind)))
+	client.PrependReactor("create", nhcv1alpha1.BudgetPlural, func(action clienttesting.Action) (bool, runtime.Object, error) {
+		require.NoError(t, client.Tracker().Add(stored(t, budget(), nhcv1alpha1.SchemeGroupVersion.WithKind(nhcv1alpha1.BudgetKind))))
 		return true, nil, apierrors.NewAlreadyExists(action.GetResource().GroupResource(), view.PauseBudget)
 	})
 	result, err := c.pause(t.Context(), theCluster, "r")

@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/wait"
 
-	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/cluster"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
 )
@@ -225,14 +225,14 @@ const (
 // takenIn waits until a controller has taken the pause of the cluster in, and says what is missing if none does.
 func (c *change) takenIn(ctx context.Context) error {
 	err := wait.PollUntilContextTimeout(ctx, glance, c.patience, true, func(ctx context.Context) (bool, error) {
-		budget, err := c.NHC.RemediationV1alpha1().RemediationBudgets().Get(ctx, theCluster.name, metav1.GetOptions{})
+		budget, err := c.NHC.NHCV1alpha1().RemediationBudgets().Get(ctx, theCluster.name, metav1.GetOptions{})
 		return err == nil && budget.Status.ObservedGeneration >= budget.Generation, nil
 	})
 	if err == nil {
 		return nil
 	}
 	if ctx.Err() != nil {
-		return cluster.Explain(ctx.Err(), "get", v1alpha1.BudgetPlural)
+		return cluster.Explain(ctx.Err(), "get", nhcv1alpha1.BudgetPlural)
 	}
 	leader, _ := cluster.ReadLeader(ctx, c.Clients) // Without an answer, the general advice is given.
 	missing := cmp.Or(leader.Problem(c.Now()), "The controller has not taken the budget in. kubectl nhc check shows why.")
@@ -242,9 +242,9 @@ func (c *change) takenIn(ctx context.Context) error {
 // stops names the budgets that still let nothing begin, and how to end each. In a dry run, the budget of the plugin is there
 // still.
 func (c *change) stops(ctx context.Context) error {
-	budgets, err := c.NHC.RemediationV1alpha1().RemediationBudgets().List(ctx, metav1.ListOptions{})
+	budgets, err := c.NHC.NHCV1alpha1().RemediationBudgets().List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return cluster.Explain(err, "list", v1alpha1.BudgetPlural)
+		return cluster.Explain(err, "list", nhcv1alpha1.BudgetPlural)
 	}
 	var errs []error
 	for j := range budgets.Items {

@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/admission"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/cluster"
@@ -204,7 +205,7 @@ func (r *root) simulatedFiles(ctx context.Context, files []string) (*view.Snapsh
 			accepted.NodeHealthCheck.UID, accepted.NodeHealthCheck.Status = "", v1alpha1.NodeHealthCheckStatus{} // Of another cluster or time.
 			found.NodeHealthChecks = append(found.NodeHealthChecks, accepted.NodeHealthCheck)
 		case accepted != nil && accepted.RemediationBudget != nil:
-			accepted.RemediationBudget.UID, accepted.RemediationBudget.Status = "", v1alpha1.RemediationBudgetStatus{}
+			accepted.RemediationBudget.UID, accepted.RemediationBudget.Status = "", nhcv1alpha1.RemediationBudgetStatus{}
 			found.Budgets = append(found.Budgets, accepted.RemediationBudget)
 		default:
 			skipped = append(skipped, strings.TrimSpace(cmp.Or(object.Kind, object.Source)+" "+object.Name))
@@ -213,7 +214,7 @@ func (r *root) simulatedFiles(ctx context.Context, files []string) (*view.Snapsh
 	if len(skipped) == 0 {
 		return found, nil, errors.Join(refused...)
 	}
-	note := fmt.Sprintf("Skipped, because only NodeHealthChecks and RemediationBudgets of %s are simulated: %s", v1alpha1.SchemeGroupVersion.Group, strings.Join(skipped[:min(len(skipped), 5)], ", "))
+	note := fmt.Sprintf("Skipped, because only NodeHealthChecks and RemediationBudgets are simulated: %s", strings.Join(skipped[:min(len(skipped), 5)], ", "))
 	if more := len(skipped) - 5; more > 0 {
 		note += fmt.Sprintf(" and %d more", more)
 	}
@@ -349,6 +350,6 @@ func inheritCheck(fresh, before *v1alpha1.NodeHealthCheck) {
 	fresh.UID, fresh.Status = before.UID, before.Status
 }
 
-func inheritBudget(fresh, before *v1alpha1.RemediationBudget) {
+func inheritBudget(fresh, before *nhcv1alpha1.RemediationBudget) {
 	fresh.UID, fresh.Status = before.UID, before.Status
 }

@@ -105,7 +105,7 @@ func TestSimulateErrors(t *testing.T) {
 			`standard input: NodeHealthCheck good would be refused: spec.minHealth: unknown field "spec.minHealth".`,
 		},
 		"two objects":       {refused + "\n---\na: [", []string{"-f", "-", "--nodes", "nodes.yaml"}, "standard input, document 2: It is neither YAML nor JSON: "},
-		"no check":          {"{apiVersion: v1, kind: Pod, metadata: {name: a}}", []string{"-f", "-", "--nodes", "nodes.yaml"}, "There is no NodeHealthCheck of remediation.medik8s.io/v1alpha1 to simulate. Skipped, because only NodeHealthChecks and RemediationBudgets of remediation.medik8s.io are simulated: Pod a."},
+		"no check":          {"{apiVersion: v1, kind: Pod, metadata: {name: a}}", []string{"-f", "-", "--nodes", "nodes.yaml"}, "There is no NodeHealthCheck of remediation.medik8s.io/v1alpha1 to simulate. Skipped, because only NodeHealthChecks and RemediationBudgets are simulated: Pod a."},
 		"another group":     {"{apiVersion: machine.openshift.io/v1beta1, kind: NodeHealthCheck, metadata: {name: a}}", []string{"-f", "-", "--nodes", "nodes.yaml"}, `standard input: NodeHealthCheck a would be refused: apiVersion: NodeHealthCheck is remediation.medik8s.io/v1alpha1, not "machine.openshift.io/v1beta1".`},
 		"no file":           {"", []string{"-f", "missing.yaml", "--nodes", "nodes.yaml"}, "Cannot read what is to be checked: stat testdata/simulate/missing.yaml: no such file or directory."},
 		"no nodes":          {"", []string{"-f", "gate.yaml", "--nodes", "missing.yaml"}, "Cannot read the nodes: stat testdata/simulate/missing.yaml: no such file or directory."},
@@ -178,9 +178,9 @@ func TestSimulateStored(t *testing.T) {
 	const forbidden = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403,"message":"User \"a\" cannot list resource \"remediationbudgets\""}`
 	lists := map[string]string{
 		"/api/v1/nodes": nodeList,
-		"/apis/remediation.medik8s.io/v1alpha1/nodehealthchecks":   stored,
-		"/apis/remediation.medik8s.io/v1alpha1/remediationbudgets": forbidden,
-		"/apis/remediation.medik8s.io/v1alpha1":                    `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"remediation.medik8s.io/v1alpha1","resources":[{"name":"remediationbudgets","kind":"RemediationBudget","verbs":["list"]}]}`,
+		"/apis/remediation.medik8s.io/v1alpha1/nodehealthchecks": stored,
+		"/apis/nhc-controller.io/v1alpha1/remediationbudgets":    forbidden,
+		"/apis/nhc-controller.io/v1alpha1":                       `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"nhc-controller.io/v1alpha1","resources":[{"name":"remediationbudgets","kind":"RemediationBudget","verbs":["list"]}]}`,
 	}
 	out, errOut, code := runAgainst(t, apiServer(t, lists), "simulate", "-f", filepath.Join("testdata", "simulate", "gate.yaml"))
 	require.Equal(t, ExitOK, code, errOut)
@@ -189,7 +189,8 @@ func TestSimulateStored(t *testing.T) {
 	require.Contains(t, out, "2 selected nodes and NodeHealthCheck workers.\n")
 	require.Contains(t, out, "This view is partial, without remediationbudgets. You may not list remediationbudgets: ask for the ClusterRole nhc-view.\n")
 	lists["/apis/remediation.medik8s.io/v1alpha1/nodehealthchecks"] = strings.ReplaceAll(forbidden, "remediationbudgets", "nodehealthchecks")
-	lists["/apis/remediation.medik8s.io/v1alpha1"] = strings.ReplaceAll(lists["/apis/remediation.medik8s.io/v1alpha1"], `{"name":"remediationbudgets"`, `{"name":"nodehealthchecks","kind":"NodeHealthCheck","verbs":["list"]},{"name":"remediationbudgets"`)
+	lists["/apis/remediation.medik8s.io/v1alpha1"] = strings.NewReplacer("nhc-controller.io", "remediation.medik8s.io", "remediationbudgets", "nodehealthchecks", "RemediationBudget", "NodeHealthCheck").
+		Replace(lists["/apis/nhc-controller.io/v1alpha1"])
 	_, errOut, code = runAgainst(t, apiServer(t, lists), "simulate")
 	require.Equal(t, "Error: You may not list nodehealthchecks: ask for the ClusterRole nhc-view.\n", errOut)
 	require.Equal(t, ExitError, code)

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	machinev1beta1 "github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
+	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/cluster"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
@@ -91,7 +92,7 @@ func namesOf(overview *view.Overview) *unstructured.UnstructuredList {
 		add(machinev1beta1.SchemeGroupVersion.WithKind("MachineHealthCheck"), mhc.Name)
 	}
 	for _, budget := range overview.RemediationBudgets {
-		add(v1alpha1.SchemeGroupVersion.WithKind(v1alpha1.BudgetKind), budget.Name)
+		add(nhcv1alpha1.SchemeGroupVersion.WithKind(nhcv1alpha1.BudgetKind), budget.Name)
 	}
 	return list
 }

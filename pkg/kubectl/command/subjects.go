@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	machinev1beta1 "github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
+	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
 )
@@ -74,9 +75,9 @@ var (
 		},
 	}
 	wholeCluster = &subject{
-		kind: v1alpha1.BudgetKind, resource: v1alpha1.SchemeGroupVersion.WithResource(v1alpha1.BudgetPlural),
+		kind: nhcv1alpha1.BudgetKind, resource: nhcv1alpha1.SchemeGroupVersion.WithResource(nhcv1alpha1.BudgetPlural),
 		reasons: func(object *unstructured.Unstructured) []string {
-			budget := &v1alpha1.RemediationBudget{}
+			budget := &nhcv1alpha1.RemediationBudget{}
 			if runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, budget) != nil {
 				return nil // Which no API server with our schema answers.
 			}
@@ -87,7 +88,7 @@ var (
 		},
 		create: func(reasons []string) map[string]any {
 			return map[string]any{
-				"apiVersion": v1alpha1.SchemeGroupVersion.String(), "kind": v1alpha1.BudgetKind, "metadata": map[string]any{"name": view.PauseBudget},
+				"apiVersion": nhcv1alpha1.SchemeGroupVersion.String(), "kind": nhcv1alpha1.BudgetKind, "metadata": map[string]any{"name": view.PauseBudget},
 				"spec": map[string]any{"nodeSelector": map[string]any{}, "maxConcurrent": int64(0), "reason": joined(reasons)},
 			}
 		},

@@ -17,10 +17,12 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	machinev1beta1 "github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
+	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/cluster"
 )
@@ -60,17 +62,16 @@ func Check(ctx context.Context, clients *cluster.Clients, leaseNamespace string,
 // crds asks whether the API server serves the kinds. All users may ask that.
 func (c *checker) crds(ctx context.Context) *Part {
 	part := &Part{Name: "CustomResourceDefinitions", Found: "served"}
-	served, err := c.Kube.Discovery().ServerResourcesForGroupVersionWithContext(ctx, v1alpha1.SchemeGroupVersion.String())
-	if apierrors.IsNotFound(err) {
-		served, err = &metav1.APIResourceList{}, nil
-	}
-	if err != nil {
-		part.unknown(err, "discover", v1alpha1.SchemeGroupVersion.Group)
-		return part
-	}
-	for _, plural := range []string{v1alpha1.Plural, v1alpha1.BudgetPlural} {
-		if !slices.ContainsFunc(served.APIResources, func(resource metav1.APIResource) bool { return resource.Name == plural }) {
-			part.problem("%s is missing. %s", v1alpha1.Resource(plural), apply)
+	for _, wanted := range []schema.GroupVersionResource{
+		v1alpha1.SchemeGroupVersion.WithResource(v1alpha1.Plural), nhcv1alpha1.SchemeGroupVersion.WithResource(nhcv1alpha1.BudgetPlural),
+	} {
+		served, err := c.Kube.Discovery().ServerResourcesForGroupVersionWithContext(ctx, wanted.GroupVersion().String())
+		switch {
+		case apierrors.IsNotFound(err),
+			err == nil && !slices.ContainsFunc(served.APIResources, func(resource metav1.APIResource) bool { return resource.Name == wanted.Resource }):
+			part.problem("%s is missing. %s", wanted.GroupResource(), apply)
+		case err != nil:
+			part.unknown(err, "discover", wanted.Group)
 		}
 	}
 	return part

@@ -22,6 +22,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	machinev1beta1 "github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
+	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned/fake"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/cluster"
@@ -33,13 +34,13 @@ var now = time.Date(2026, 11, 29, 9, 0, 0, 0, time.UTC)
 
 // installed is an installation that works, to be broken.
 type installed struct {
-	resources  []string
+	resources  []schema.GroupVersionResource
 	namespace  *corev1.Namespace
 	deployment *appsv1.Deployment
 	lease      *coordinationv1.Lease
 	nhc        *v1alpha1.NodeHealthCheck
 	mhc        *machinev1beta1.MachineHealthCheck
-	budget     *v1alpha1.RemediationBudget
+	budget     *nhcv1alpha1.RemediationBudget
 	// errors are the answers to requests, by verb and resource.
 	errors map[string]error
 }
@@ -47,7 +48,7 @@ type installed struct {
 func newInstalled() *installed {
 	renewed := metav1.NewMicroTime(now)
 	return &installed{
-		resources:  []string{v1alpha1.Plural, v1alpha1.BudgetPlural},
+		resources:  []schema.GroupVersionResource{v1alpha1.SchemeGroupVersion.WithResource(v1alpha1.Plural), nhcv1alpha1.SchemeGroupVersion.WithResource(nhcv1alpha1.BudgetPlural)},
 		namespace:  &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "leases"}},
 		deployment: &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "moved", Name: "nhc-controller"}, Spec: appsv1.DeploymentSpec{Replicas: new(int32(2))}, Status: appsv1.DeploymentStatus{ReadyReplicas: 2}},
 		lease: &coordinationv1.Lease{
@@ -56,7 +57,7 @@ func newInstalled() *installed {
 		},
 		nhc:    &v1alpha1.NodeHealthCheck{ObjectMeta: metav1.ObjectMeta{Name: "workers"}},
 		mhc:    &machinev1beta1.MachineHealthCheck{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "pool"}},
-		budget: &v1alpha1.RemediationBudget{ObjectMeta: metav1.ObjectMeta{Name: "zones"}},
+		budget: &nhcv1alpha1.RemediationBudget{ObjectMeta: metav1.ObjectMeta{Name: "zones"}},
 		errors: map[string]error{},
 	}
 }
@@ -64,15 +65,13 @@ func newInstalled() *installed {
 // check returns the report, and what it prints.
 func (i *installed) check(t *testing.T) (*installation.Report, string) {
 	t.Helper()
-	served := &metav1.APIResourceList{GroupVersion: v1alpha1.SchemeGroupVersion.String()}
-	for _, name := range i.resources {
-		served.APIResources = append(served.APIResources, metav1.APIResource{Name: name})
-	}
 	kube, nhc := kubefake.NewClientset(i.namespace, i.lease), fake.NewSimpleClientset(i.nhc, i.mhc, i.budget)
 	if i.deployment != nil {
 		require.NoError(t, kube.Tracker().Add(i.deployment))
 	}
-	kube.Resources = []*metav1.APIResourceList{served}
+	for _, resource := range i.resources {
+		kube.Resources = append(kube.Resources, &metav1.APIResourceList{GroupVersion: resource.GroupVersion().String(), APIResources: []metav1.APIResource{{Name: resource.Resource}}})
+	}
 	answer := func(action clienttesting.Action) (bool, runtime.Object, error) {
 		err := i.errors[action.GetVerb()+" "+action.GetResource().Resource]
 		return err != nil, nil, err
@@ -117,12 +116,12 @@ func TestCheckWorks(t *testing.T) {
 func TestCheckFinds(t *testing.T) {
 	t.Parallel()
 	for want, broken := range map[string]func(*installed){
-		"CustomResourceDefinitions: remediationbudgets.remediation.medik8s.io is missing. Apply": func(i *installed) { i.resources = i.resources[:1] },
-		"Leases of nodes: Namespace leases is missing: ":                                         func(i *installed) { i.namespace.Name = "other" },
-		"Leases of nodes: Namespace leases is being deleted: ":                                   func(i *installed) { i.namespace.DeletionTimestamp = &metav1.Time{Time: now} },
-		"Deployment: There is no Deployment nhc-controller.":                                     func(i *installed) { i.deployment = nil },
-		"Deployment: 0 of 2 replicas are ready in namespace moved.":                              func(i *installed) { i.deployment.Status.ReadyReplicas = 0 },
-		"Deployment: 1 of 2 replicas are ready in namespace moved.":                              func(i *installed) { i.deployment.Status.ReadyReplicas = 1 },
+		"CustomResourceDefinitions: remediationbudgets.nhc-controller.io is missing. Apply": func(i *installed) { i.resources = i.resources[:1] },
+		"Leases of nodes: Namespace leases is missing: ":                                    func(i *installed) { i.namespace.Name = "other" },
+		"Leases of nodes: Namespace leases is being deleted: ":                              func(i *installed) { i.namespace.DeletionTimestamp = &metav1.Time{Time: now} },
+		"Deployment: There is no Deployment nhc-controller.":                                func(i *installed) { i.deployment = nil },
+		"Deployment: 0 of 2 replicas are ready in namespace moved.":                         func(i *installed) { i.deployment.Status.ReadyReplicas = 0 },
+		"Deployment: 1 of 2 replicas are ready in namespace moved.":                         func(i *installed) { i.deployment.Status.ReadyReplicas = 1 },
 		"Deployment: 0 of 0 replicas are ready in namespace moved.": func(i *installed) {
 			i.deployment.Spec.Replicas, i.deployment.Status.ReadyReplicas = new(int32), 0
 		},

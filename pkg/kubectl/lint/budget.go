@@ -11,13 +11,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/budget"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 )
 
 // RemediationBudget returns advice about one that admission accepts.
-func RemediationBudget(object *v1alpha1.RemediationBudget, facts *Facts) []Finding {
+func RemediationBudget(object *nhcv1alpha1.RemediationBudget, facts *Facts) []Finding {
 	var f findings
 	spec := &object.Spec
 	f.schedules(object)
@@ -48,33 +48,38 @@ func RemediationBudget(object *v1alpha1.RemediationBudget, facts *Facts) []Findi
 }
 
 // schedules judges each schedule as the controller reads it (spec B2.2).
-func (f *findings) schedules(object *v1alpha1.RemediationBudget) {
-	for i := range object.Spec.Schedules {
+func (f *findings) schedules(object *nhcv1alpha1.RemediationBudget) {
+	for i := range object.Spec.ActiveDuring {
 		alone := object.DeepCopy()
-		alone.Spec.Schedules = alone.Spec.Schedules[i : i+1]
+		alone.Spec.ActiveDuring = alone.Spec.ActiveDuring[i : i+1]
 		problem := budget.Parse(alone).Problem
 		if problem == "" {
 			continue
 		}
 		problem = strings.TrimPrefix(problem, "schedule 1: ")
-		f.advise(fmt.Sprintf("spec.schedules[%d]", i), "correct the schedule", "The controller cannot evaluate it, and lets nothing begin: %s", problem)
+		f.advise(fmt.Sprintf("spec.activeDuring[%d]", i), "correct the schedule", "The controller cannot evaluate it, and lets nothing begin: %s", problem)
+	}
+	if spec := &object.Spec; len(spec.ActiveDuring) > 0 && !none(spec.MaxConcurrent) {
+		f.advise("spec.activeDuring", "leave it out, or add a budget without it for the rest of the time", "At all other times this budget limits nothing: remediation is unlimited then, not forbidden")
 	}
 }
 
-// refusesAll judges whether nothing ever begins.
-func (f *findings) refusesAll(spec *v1alpha1.RemediationBudgetSpec) {
-	none := func(limit *intstr.IntOrString) bool {
-		if limit == nil {
-			return false
-		}
-		value, ok := health.Scale(*limit, largest)
-		return ok && value == 0
+// none reports whether a limit is 0.
+func none(limit *intstr.IntOrString) bool {
+	if limit == nil {
+		return false
 	}
+	value, ok := health.Scale(*limit, largest)
+	return ok && value == 0
+}
+
+// refusesAll judges whether nothing ever begins.
+func (f *findings) refusesAll(spec *nhcv1alpha1.RemediationBudgetSpec) {
 	if none(spec.MaxUnhealthy) {
 		f.advise("spec.maxUnhealthy", "use at least 1", "The node to be remediated is not healthy, and counts: with %s, nothing ever begins", spec.MaxUnhealthy.String())
 	}
 	// With a reason it is meant, and with a schedule it ends.
-	if none(spec.MaxConcurrent) && len(spec.Schedules) == 0 && spec.Reason == "" {
+	if none(spec.MaxConcurrent) && len(spec.ActiveDuring) == 0 && spec.Reason == "" {
 		f.advise("spec.maxConcurrent", "give a reason if that is meant, otherwise use at least 1", "With %s, nothing begins as long as the budget exists", spec.MaxConcurrent.String())
 	}
 }
@@ -98,7 +103,7 @@ func groupSizes(topologyKey string, nodes []*corev1.Node) []int {
 
 // boundsNothing judges whether some limit can ever be exceeded, in groups of these sizes, or without
 // any in groups of any size.
-func (f *findings) boundsNothing(spec *v1alpha1.RemediationBudgetSpec, groups []int) {
+func (f *findings) boundsNothing(spec *nhcv1alpha1.RemediationBudgetSpec, groups []int) {
 	bounds := func(limit *intstr.IntOrString) bool {
 		if limit == nil {
 			return false

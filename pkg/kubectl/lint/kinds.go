@@ -10,16 +10,20 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	machinev1beta1 "github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
+	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
 
 // Kinds are those that lint is about.
-var Kinds = []string{v1alpha1.Kind, machinev1beta1.Kind, v1alpha1.BudgetKind}
+var Kinds = []string{v1alpha1.Kind, machinev1beta1.Kind, nhcv1alpha1.BudgetKind}
 
 // apiVersionOf returns the apiVersion of one of the kinds.
 func apiVersionOf(kind string) string {
-	if kind == machinev1beta1.Kind {
+	switch kind {
+	case machinev1beta1.Kind:
 		return machinev1beta1.SchemeGroupVersion.String()
+	case nhcv1alpha1.BudgetKind:
+		return nhcv1alpha1.SchemeGroupVersion.String()
 	}
 	return v1alpha1.SchemeGroupVersion.String()
 }
@@ -40,10 +44,10 @@ func Recognize(object *unstructured.Unstructured) (wrong *Finding, skipped strin
 	group, _, _ := strings.Cut(object.GetAPIVersion(), "/")
 	kind := ours(object.GetKind())
 	switch {
-	case kind == "" && group == v1alpha1.SchemeGroupVersion.Group:
+	case kind == "" && (group == v1alpha1.GroupName || group == nhcv1alpha1.GroupName):
 		return &Finding{
 			Severity: Error, Field: "kind", What: fmt.Sprintf("There is no kind %q in the group %s", object.GetKind(), group),
-			Do: fmt.Sprintf("use %s or %s", v1alpha1.Kind, v1alpha1.BudgetKind),
+			Do: fmt.Sprintf("use %s or %s", v1alpha1.Kind, nhcv1alpha1.BudgetKind),
 		}, ""
 	case object.GetKind() == "" || object.GetAPIVersion() == "" && kind == "":
 		return nil, "it is no Kubernetes object, which has an apiVersion and a kind"

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	machinev1beta1 "github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
+	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/machinehealth"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
@@ -147,7 +148,7 @@ func TestNodeHealthCheck(t *testing.T) {
 		"most of three nodes at once":        {spec: workers + `maxUnhealthy: 2`, facts: pool(3), want: []string{"spec.maxUnhealthy: It selects 3 nodes, and 2 of them may be remediated at once"}},
 		"most of six, with a budget (FR-308)": {spec: workers + `minHealthy: 2`, facts: func() *Facts {
 			facts := pool(6)
-			facts.Budgets = []*v1alpha1.RemediationBudget{accepted(t, v1alpha1.BudgetKind, "b", `{nodeSelector: {matchLabels: {pool: a}}, maxConcurrent: 1}`).RemediationBudget}
+			facts.Budgets = []*nhcv1alpha1.RemediationBudget{accepted(t, nhcv1alpha1.BudgetKind, "b", `{nodeSelector: {matchLabels: {pool: a}}, maxConcurrent: 1}`).RemediationBudget}
 			return facts
 		}()},
 		"workers that are masters (FR-301)": {
@@ -361,14 +362,15 @@ func TestRemediationBudget(t *testing.T) {
 		"no unhealthy one":           {spec: `nodeSelector: {}, maxUnhealthy: 0%`, want: []string{"spec.maxUnhealthy: The node to be remediated is not healthy, and counts: with 0%, nothing ever begins"}},
 		"stop everything":            {spec: `nodeSelector: {}, maxConcurrent: 0`, want: []string{"spec.maxConcurrent: With 0, nothing begins as long as the budget exists"}},
 		"stop for a reason":          {spec: `nodeSelector: {}, maxConcurrent: 0, reason: incident 4711`},
-		"stop for some hours":        {spec: `nodeSelector: {}, maxConcurrent: 0, schedules: [{cron: "0 8 * * *", duration: 10h}]`},
-		"a day that never comes":     {spec: `nodeSelector: {}, maxConcurrent: 1, schedules: [{cron: "0 8 * * *", duration: 10h}, {cron: "0 8 31 2 *", duration: 10h}]`, want: []string{`spec.schedules[1]: The controller cannot evaluate it, and lets nothing begin: cron "0 8 31 2 *" names no moment`}},
-		"a zone on another planet":   {spec: `nodeSelector: {}, maxConcurrent: 1, schedules: [{cron: "0 8 * * *", timeZone: Mars/Olympus, duration: 10h}]`, want: []string{"spec.schedules[0]: The controller cannot evaluate it, and lets nothing begin: unknown time zone Mars/Olympus"}},
+		"stop for some hours":        {spec: `nodeSelector: {}, maxConcurrent: 0, activeDuring: [{cron: "0 8 * * *", duration: 10h}]`},
+		"one at a time by night":     {spec: `nodeSelector: {}, maxConcurrent: 1, activeDuring: [{cron: "0 22 * * *", duration: 8h}]`, want: []string{"spec.activeDuring: At all other times this budget limits nothing: remediation is unlimited then, not forbidden"}},
+		"a day that never comes":     {spec: `nodeSelector: {}, maxConcurrent: 0, activeDuring: [{cron: "0 8 * * *", duration: 10h}, {cron: "0 8 31 2 *", duration: 10h}]`, want: []string{`spec.activeDuring[1]: The controller cannot evaluate it, and lets nothing begin: cron "0 8 31 2 *" names no moment`}},
+		"a zone on another planet":   {spec: `nodeSelector: {}, maxConcurrent: 0, activeDuring: [{cron: "0 8 * * *", timeZone: Mars/Olympus, duration: 10h}]`, want: []string{"spec.activeDuring[0]: The controller cannot evaluate it, and lets nothing begin: unknown time zone Mars/Olympus"}},
 	} {
 		facts := tc.facts
 		if facts == nil {
 			facts = &Facts{}
 		}
-		require.Equal(t, tc.want, lines(RemediationBudget(accepted(t, v1alpha1.BudgetKind, "a", "{"+tc.spec+"}").RemediationBudget, facts)), name)
+		require.Equal(t, tc.want, lines(RemediationBudget(accepted(t, nhcv1alpha1.BudgetKind, "a", "{"+tc.spec+"}").RemediationBudget, facts)), name)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
@@ -181,7 +182,7 @@ func (f *findings) gate(spec *v1alpha1.NodeHealthCheckSpec, selected int) {
 
 // mostAtOnce judges whether more than half of the nodes may be remediated at the same time, and no budget spreads that.
 func (f *findings) mostAtOnce(spec *v1alpha1.NodeHealthCheckSpec, selected []*corev1.Node, facts *Facts) {
-	spreads := func(budget *v1alpha1.RemediationBudget) bool {
+	spreads := func(budget *nhcv1alpha1.RemediationBudget) bool {
 		paced := budget.Spec.NodeSelector != nil && (budget.Spec.MaxConcurrent != nil || budget.Spec.MinInterval != nil)
 		return paced && (len(selected) == 0 || len(selectedNodes(budget.Spec.NodeSelector, selected)) > 0)
 	}

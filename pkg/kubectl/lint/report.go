@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	machinev1beta1 "github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
+	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
 )
@@ -51,7 +52,7 @@ type Object struct {
 type Accepted struct {
 	NodeHealthCheck    *v1alpha1.NodeHealthCheck
 	MachineHealthCheck *machinev1beta1.MachineHealthCheck
-	RemediationBudget  *v1alpha1.RemediationBudget
+	RemediationBudget  *nhcv1alpha1.RemediationBudget
 }
 
 // NewAccepted returns an object of a kind that lint is about.
@@ -62,8 +63,8 @@ func NewAccepted(object *unstructured.Unstructured) (*Accepted, error) {
 	case v1alpha1.Kind:
 		accepted.NodeHealthCheck = &v1alpha1.NodeHealthCheck{}
 		target = accepted.NodeHealthCheck
-	case v1alpha1.BudgetKind:
-		accepted.RemediationBudget = &v1alpha1.RemediationBudget{}
+	case nhcv1alpha1.BudgetKind:
+		accepted.RemediationBudget = &nhcv1alpha1.RemediationBudget{}
 		target = accepted.RemediationBudget
 	case machinev1beta1.Kind:
 		accepted.MachineHealthCheck = &machinev1beta1.MachineHealthCheck{}

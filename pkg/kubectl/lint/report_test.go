@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	machinev1beta1 "github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
+	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
 
@@ -25,7 +26,7 @@ func TestReport(t *testing.T) {
 		{Kind: v1alpha1.Kind, Name: "all", Accepted: changed, Findings: []Finding{{Severity: Advice, What: "x"}, {Severity: Error, What: "y"}}},
 		{Kind: v1alpha1.Kind, Name: "workers", Accepted: accepted(t, v1alpha1.Kind, "workers", `{`+workers+`maxUnhealthy: 1`+template+`}`)},
 		{Kind: machinev1beta1.Kind, Accepted: accepted(t, machinev1beta1.Kind, "m", `{selector: {matchLabels: {pool: a}}, maxUnhealthy: 0}`)},
-		{Kind: v1alpha1.BudgetKind, Accepted: accepted(t, v1alpha1.BudgetKind, "m", `{nodeSelector: {}, maxUnhealthy: 0}`)},
+		{Kind: nhcv1alpha1.BudgetKind, Accepted: accepted(t, nhcv1alpha1.BudgetKind, "m", `{nodeSelector: {}, maxUnhealthy: 0}`)},
 	}
 	facts := aCluster(nodes(3, "node", "pool=a"), nodes(3, "other", "pool=b"))
 	facts.NodeHealthChecks = []*v1alpha1.NodeHealthCheck{nhcNamed(t, "all", `selector: {matchExpressions: [{key: pool, operator: Exists}]}`)}

@@ -17,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
 )
@@ -26,7 +27,7 @@ type Input struct {
 	// Checks have the last status of the controller, if there is one. Its remediations and its
 	// storm go on.
 	Checks  []*v1alpha1.NodeHealthCheck
-	Budgets []*v1alpha1.RemediationBudget
+	Budgets []*nhcv1alpha1.RemediationBudget
 	Nodes   []*corev1.Node
 	// Recorded are the changes of a recording, in order of time. They say how Nodes change by themselves.
 	Recorded []Version

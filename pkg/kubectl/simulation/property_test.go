@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
@@ -89,7 +90,7 @@ func randomInput(r *rand.Rand) *Input {
 		}))
 	}
 	for i := range r.IntN(3) {
-		spec := v1alpha1.RemediationBudgetSpec{NodeSelector: &metav1.LabelSelector{}}
+		spec := nhcv1alpha1.RemediationBudgetSpec{NodeSelector: &metav1.LabelSelector{}}
 		switch r.IntN(3) {
 		case 0:
 			spec.MaxConcurrent = limit()
@@ -101,7 +102,7 @@ func randomInput(r *rand.Rand) *Input {
 		if r.IntN(2) == 0 {
 			spec.TopologyKey = zone
 		}
-		in.Budgets = append(in.Budgets, &v1alpha1.RemediationBudget{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("budget-%d", i)}, Spec: spec})
+		in.Budgets = append(in.Budgets, &nhcv1alpha1.RemediationBudget{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("budget-%d", i)}, Spec: spec})
 	}
 	return in
 }

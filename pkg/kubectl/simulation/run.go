@@ -10,7 +10,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 )
 
@@ -118,7 +118,7 @@ func (w *world) notes(in *Input) (notes []string) {
 			notes = append(notes, fmt.Sprintf("NodeHealthCheck %s does not look at Ready=Unknown, which is how nodes fail here.", c.nhc.Name))
 		}
 	}
-	for _, budget := range sortedBy(in.Budgets, func(b *v1alpha1.RemediationBudget) string { return b.Name }) {
+	for _, budget := range sortedBy(in.Budgets, func(b *nhcv1alpha1.RemediationBudget) string { return b.Name }) {
 		if budget.Spec.MachineSelector != nil {
 			notes = append(notes, fmt.Sprintf("RemediationBudget %s counts Machines, which are not simulated: it limits nothing here.", budget.Name))
 		}

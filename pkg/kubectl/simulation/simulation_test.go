@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
 
@@ -138,10 +139,10 @@ func TestNotes(t *testing.T) {
 		nhc.Spec.Selector.MatchLabels = map[string]string{"role": "infra"}
 		nhc.Spec.UnhealthyConditions[0].Status = corev1.ConditionFalse
 	})
-	budget := &v1alpha1.RemediationBudget{ObjectMeta: metav1.ObjectMeta{Name: "machines"}, Spec: v1alpha1.RemediationBudgetSpec{
-		MachineSelector: &v1alpha1.BudgetMachineSelector{Namespace: "machines"}, MaxConcurrent: new(intstr.FromInt32(0)),
+	budget := &nhcv1alpha1.RemediationBudget{ObjectMeta: metav1.ObjectMeta{Name: "machines"}, Spec: nhcv1alpha1.RemediationBudgetSpec{
+		MachineSelector: &nhcv1alpha1.BudgetMachineSelector{Namespace: "machines"}, MaxConcurrent: new(intstr.FromInt32(0)),
 	}}
-	in := &Input{Checks: []*v1alpha1.NodeHealthCheck{nhc}, Budgets: []*v1alpha1.RemediationBudget{budget}, Nodes: nodes("a", "b"), Start: epoch, Duration: time.Hour, Fail: fail(0, "a", "a")}
+	in := &Input{Checks: []*v1alpha1.NodeHealthCheck{nhc}, Budgets: []*nhcv1alpha1.RemediationBudget{budget}, Nodes: nodes("a", "b"), Start: epoch, Duration: time.Hour, Fail: fail(0, "a", "a")}
 	result := Run(in)
 	require.Equal(t, []string{
 		"No NodeHealthCheck selects node a.",

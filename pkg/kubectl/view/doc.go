@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	machinev1beta1 "github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
+	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
 
@@ -22,7 +23,7 @@ import (
 type Snapshot struct {
 	NodeHealthChecks    []*v1alpha1.NodeHealthCheck
 	MachineHealthChecks []*machinev1beta1.MachineHealthCheck
-	Budgets             []*v1alpha1.RemediationBudget
+	Budgets             []*nhcv1alpha1.RemediationBudget
 	Nodes               []*corev1.Node
 	// Leader is nil if it was not read.
 	Leader *Leader

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	machinev1beta1 "github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
+	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 )
@@ -27,7 +28,7 @@ type Overview struct {
 	Leader *Leader `json:"leader,omitempty"`
 	// These are as the API server has them.
 	MachineHealthChecks []*machinev1beta1.MachineHealthCheck `json:"machineHealthChecks,omitempty"`
-	RemediationBudgets  []*v1alpha1.RemediationBudget        `json:"remediationBudgets,omitempty"`
+	RemediationBudgets  []*nhcv1alpha1.RemediationBudget     `json:"remediationBudgets,omitempty"`
 	// Common are the properties that failing nodes have in common and others do not have.
 	Common []Shared `json:"common,omitempty"`
 	// PausedNodes are those for which nothing begins.
@@ -250,7 +251,7 @@ func (o *Overview) Select(name string) bool {
 	o.Selected, o.Common = name, nil
 	o.NodeHealthChecks = slices.DeleteFunc(o.NodeHealthChecks, func(check Check) bool { return check.Name != name })
 	o.MachineHealthChecks = slices.DeleteFunc(o.MachineHealthChecks, func(check *machinev1beta1.MachineHealthCheck) bool { return check.Namespace+"/"+check.Name != name })
-	o.RemediationBudgets = slices.DeleteFunc(o.RemediationBudgets, func(budget *v1alpha1.RemediationBudget) bool { return budget.Name != name })
+	o.RemediationBudgets = slices.DeleteFunc(o.RemediationBudgets, func(budget *nhcv1alpha1.RemediationBudget) bool { return budget.Name != name })
 	return true
 }
 

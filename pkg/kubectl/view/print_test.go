@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	machinev1beta1 "github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
+	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 	"github.com/nhc-controller/nhc-controller/test/golden"
@@ -115,22 +116,22 @@ func snapshot() *Snapshot {
 				}},
 			},
 		}},
-		Budgets: []*v1alpha1.RemediationBudget{
+		Budgets: []*nhcv1alpha1.RemediationBudget{
 			{
-				ObjectMeta: metav1.ObjectMeta{Name: "zones"}, Spec: v1alpha1.RemediationBudgetSpec{TopologyKey: "zone", MaxConcurrent: new(intstr.FromInt32(1)), Reason: "Ask the platform team"},
-				Status: v1alpha1.RemediationBudgetStatus{
-					ObservedNodes: new(int32(10)), UnhealthyNodes: new(int32(4)), RemediatingNodes: new(int32(2)), RemediationsAllowed: new(int32(0)),
-					Groups: []v1alpha1.BudgetGroup{
-						{Name: "eu-1a", ObservedNodes: 5, UnhealthyNodes: 3, RemediatingNodes: 1, RemediationsAllowed: new(int32(0)), LastStarted: ago(2 * time.Minute)},
-						{Name: "", ObservedNodes: 5, UnhealthyNodes: 1, RemediatingNodes: 1},
+				ObjectMeta: metav1.ObjectMeta{Name: "zones"}, Spec: nhcv1alpha1.RemediationBudgetSpec{TopologyKey: "zone", MaxConcurrent: new(intstr.FromInt32(1)), Reason: "Ask the platform team"},
+				Status: nhcv1alpha1.RemediationBudgetStatus{
+					ObservedNodes: new(int32(10)), NotHealthyNodes: new(int32(4)), RemediatingNodes: new(int32(2)), RemediationsAllowed: new(int32(0)),
+					Groups: []nhcv1alpha1.BudgetGroup{
+						{Name: "eu-1a", ObservedNodes: 5, NotHealthyNodes: 3, RemediatingNodes: 1, RemediationsAllowed: new(int32(0)), LastStarted: ago(2 * time.Minute)},
+						{Name: "", ObservedNodes: 5, NotHealthyNodes: 1, RemediatingNodes: 1},
 					},
-					Conditions: []metav1.Condition{{Type: v1alpha1.ConditionBudgetExhausted, Status: metav1.ConditionTrue, Message: "1 node waits: node-3"}},
+					Conditions: []metav1.Condition{{Type: nhcv1alpha1.ConditionBudgetExhausted, Status: metav1.ConditionTrue, Message: "1 node waits: node-3"}},
 				},
 			},
-			{ObjectMeta: metav1.ObjectMeta{Name: "night"}, Status: v1alpha1.RemediationBudgetStatus{
-				ObservedNodes: new(int32(1)), Conditions: []metav1.Condition{{Type: v1alpha1.ConditionBudgetValid, Status: metav1.ConditionFalse, Message: "timeZone: unknown time zone Mars"}},
+			{ObjectMeta: metav1.ObjectMeta{Name: "night"}, Status: nhcv1alpha1.RemediationBudgetStatus{
+				ObservedNodes: new(int32(1)), Conditions: []metav1.Condition{{Type: nhcv1alpha1.ConditionBudgetValid, Status: metav1.ConditionFalse, Message: "timeZone: unknown time zone Mars"}},
 			}},
-			{ObjectMeta: metav1.ObjectMeta{Name: "new"}, Spec: v1alpha1.RemediationBudgetSpec{MinInterval: &metav1.Duration{Duration: time.Minute}}},
+			{ObjectMeta: metav1.ObjectMeta{Name: "new"}, Spec: nhcv1alpha1.RemediationBudgetSpec{MinInterval: &metav1.Duration{Duration: time.Minute}}},
 		},
 		Missing: []Missing{{Resource: "nodes", Reason: "You may not list nodes: ask for the ClusterRole nhc-view."}},
 	}

@@ -9,12 +9,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 )
 
 // stop says by which RemediationBudget everything is stopped, empty if nothing is.
-func stop(budgets []*v1alpha1.RemediationBudget) string {
+func stop(budgets []*nhcv1alpha1.RemediationBudget) string {
 	for _, budget := range budgets {
 		if StopsAll(budget) {
 			return withReason("RemediationBudget "+budget.Name+" stops everything: no remediation and no next step begins", strings.TrimSuffix(budget.Spec.Reason, ".")) +
@@ -28,7 +29,7 @@ func stop(budgets []*v1alpha1.RemediationBudget) string {
 const PauseBudget = "pause-cluster"
 
 // EndOf is the command that ends a budget which stops everything.
-func EndOf(budget *v1alpha1.RemediationBudget) string {
+func EndOf(budget *nhcv1alpha1.RemediationBudget) string {
 	if budget.Name == PauseBudget {
 		return "kubectl nhc resume --cluster"
 	}
@@ -79,9 +80,9 @@ func because(reason string) string {
 }
 
 // StopsAll reports whether a budget lets no remediation begin, at any time.
-func StopsAll(budget *v1alpha1.RemediationBudget) bool {
+func StopsAll(budget *nhcv1alpha1.RemediationBudget) bool {
 	spec := &budget.Spec
-	if spec.MachineSelector != nil || spec.NodeSelector == nil || len(spec.NodeSelector.MatchLabels)+len(spec.NodeSelector.MatchExpressions) > 0 || len(spec.Schedules) > 0 || spec.MaxConcurrent == nil {
+	if spec.MachineSelector != nil || spec.NodeSelector == nil || len(spec.NodeSelector.MatchLabels)+len(spec.NodeSelector.MatchExpressions) > 0 || len(spec.ActiveDuring) > 0 || spec.MaxConcurrent == nil {
 		return false
 	}
 	most, ok := health.Scale(*spec.MaxConcurrent, 1)

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
 
@@ -132,15 +133,15 @@ func orNone(limit *intstr.IntOrString, none string) string {
 
 // Budgets is a table of the RemediationBudgets, with more columns if it is wide.
 func Budgets(overview *Overview, wide bool) Table {
-	table := Table{Title: "RemediationBudgets", Header: []string{"NAME", "UNHEALTHY", "REMEDIATING", "ALLOWED", "STATE"}}
+	table := Table{Title: "RemediationBudgets", Header: []string{"NAME", "NOT HEALTHY", "REMEDIATING", "ALLOWED", "STATE"}}
 	if wide {
-		table.Header = []string{"NAME", "UNHEALTHY", "REMEDIATING", "ALLOWED", "MAXUNHEALTHY", "MAXCONCURRENT", "MININTERVAL", "STATE"}
+		table.Header = []string{"NAME", "NOT HEALTHY", "REMEDIATING", "ALLOWED", "MAXUNHEALTHY", "MAXCONCURRENT", "MININTERVAL", "STATE"}
 	}
 	for _, budget := range overview.RemediationBudgets {
 		spec, status, counted := &budget.Spec, &budget.Status, budget.Status.ObservedNodes != nil
 		unhealthy, remediating := Unknown, Unknown
 		if counted {
-			unhealthy, remediating = fmt.Sprintf("%d of %d", value(status.UnhealthyNodes), value(status.ObservedNodes)), strconv.Itoa(value(status.RemediatingNodes))
+			unhealthy, remediating = fmt.Sprintf("%d of %d", value(status.NotHealthyNodes), value(status.ObservedNodes)), strconv.Itoa(value(status.RemediatingNodes))
 		}
 		cells := []Cell{Text(budget.Name), Text(unhealthy), Text(remediating), allowance(counted, status.RemediationsAllowed)}
 		if wide {
@@ -170,9 +171,9 @@ func allowance(counted bool, allowed *int32) Cell {
 }
 
 // budgetState says which nodes a budget keeps waiting.
-func budgetState(budget *v1alpha1.RemediationBudget) Cell {
-	valid := meta.FindStatusCondition(budget.Status.Conditions, v1alpha1.ConditionBudgetValid)
-	exhausted := meta.FindStatusCondition(budget.Status.Conditions, v1alpha1.ConditionBudgetExhausted)
+func budgetState(budget *nhcv1alpha1.RemediationBudget) Cell {
+	valid := meta.FindStatusCondition(budget.Status.Conditions, nhcv1alpha1.ConditionBudgetValid)
+	exhausted := meta.FindStatusCondition(budget.Status.Conditions, nhcv1alpha1.ConditionBudgetExhausted)
 	switch {
 	case valid != nil && valid.Status == metav1.ConditionFalse:
 		return Cell{Text: "invalid: " + valid.Message, Style: Bad}
@@ -195,7 +196,7 @@ func withReason(text, reason string) string {
 // Groups are those of the budgets that have several.
 func Groups(overview *Overview) Table {
 	now := overview.Time.Time
-	table := Table{Title: "Groups of RemediationBudgets", Header: []string{"BUDGET", "GROUP", "UNHEALTHY", "REMEDIATING", "ALLOWED", "LAST BEGAN"}}
+	table := Table{Title: "Groups of RemediationBudgets", Header: []string{"BUDGET", "GROUP", "NOT HEALTHY", "REMEDIATING", "ALLOWED", "LAST BEGAN"}}
 	for _, budget := range overview.RemediationBudgets {
 		groups := budget.Status.Groups
 		for i := range groups {
@@ -207,7 +208,7 @@ func Groups(overview *Overview) Table {
 			if group.LastStarted != nil {
 				last = Ago(group.LastStarted, now) + " ago"
 			}
-			table.Add(Text(budget.Name), Text(cmp.Or(group.Name, `""`)), Text(fmt.Sprintf("%d of %d", group.UnhealthyNodes, group.ObservedNodes)),
+			table.Add(Text(budget.Name), Text(cmp.Or(group.Name, `""`)), Text(fmt.Sprintf("%d of %d", group.NotHealthyNodes, group.ObservedNodes)),
 				Text(strconv.Itoa(int(group.RemediatingNodes))), allowance(true, group.RemediationsAllowed), Text(last))
 		}
 	}

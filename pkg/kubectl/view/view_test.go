@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	machinev1beta1 "github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
+	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
 
@@ -110,7 +111,7 @@ func TestSelect(t *testing.T) {
 	snapshot := &Snapshot{
 		NodeHealthChecks:    []*v1alpha1.NodeHealthCheck{check()},
 		MachineHealthChecks: []*machinev1beta1.MachineHealthCheck{{ObjectMeta: metav1.ObjectMeta{Namespace: "m", Name: "a"}}},
-		Budgets:             []*v1alpha1.RemediationBudget{{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, {ObjectMeta: metav1.ObjectMeta{Name: "b"}}},
+		Budgets:             []*nhcv1alpha1.RemediationBudget{{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, {ObjectMeta: metav1.ObjectMeta{Name: "b"}}},
 	}
 	overview := NewOverview(snapshot, now)
 	require.False(t, overview.Select("c"))
@@ -127,9 +128,9 @@ func TestStopped(t *testing.T) {
 	t.Parallel()
 	nhc := check()
 	nhc.Status.ObservedNodes, nhc.Status.HealthyNodes, nhc.Status.Phase = new(int32(3)), new(int32(3)), v1alpha1.PhaseEnabled
-	snapshot := &Snapshot{NodeHealthChecks: []*v1alpha1.NodeHealthCheck{nhc}, Budgets: []*v1alpha1.RemediationBudget{{
+	snapshot := &Snapshot{NodeHealthChecks: []*v1alpha1.NodeHealthCheck{nhc}, Budgets: []*nhcv1alpha1.RemediationBudget{{
 		ObjectMeta: metav1.ObjectMeta{Name: "brake"},
-		Spec:       v1alpha1.RemediationBudgetSpec{NodeSelector: &metav1.LabelSelector{}, MaxConcurrent: new(intstr.FromInt32(0)), Reason: "Incident 4711."},
+		Spec:       nhcv1alpha1.RemediationBudgetSpec{NodeSelector: &metav1.LabelSelector{}, MaxConcurrent: new(intstr.FromInt32(0)), Reason: "Incident 4711."},
 	}}}
 	overview := NewOverview(snapshot, now)
 	const stopped = "RemediationBudget brake stops everything: no remediation and no next step begins. Incident 4711. It goes on with kubectl delete remediationbudget brake"

@@ -21,7 +21,7 @@ const (
 	StrategyExternalBaremetal = "external-baremetal"
 	// AnnotationMachineAPI names the API group of the Machines: MachineAPIOpenShift, the
 	// default, or MachineAPICluster.
-	AnnotationMachineAPI = "nhc-controller/machine-api"
+	AnnotationMachineAPI = "nhc-controller.io/machine-api"
 	// MachineAPIOpenShift is the Machine API of OpenShift.
 	MachineAPIOpenShift = "machine.openshift.io"
 	// MachineAPICluster is Cluster API.

@@ -12,6 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
+
+	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 )
 
 // readCRD returns the generated CRD.
@@ -65,7 +67,7 @@ func TestRulesCompareTheSpecFirst(t *testing.T) {
 // and must be able to write them through the CRD of this one (spec 23).
 func TestOwnValuesInStatusAreOpen(t *testing.T) {
 	t.Parallel()
-	for _, plural := range []string{Plural, BudgetPlural} {
+	for _, plural := range []string{Plural, nhcv1alpha1.BudgetPlural} {
 		status, found, err := unstructured.NestedMap(schemaOfCRD(t, plural), "properties", "status")
 		require.NoError(t, err)
 		require.True(t, found)

@@ -13,6 +13,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 )
 
 const (
@@ -31,7 +33,7 @@ var (
 func TestDurationPatterns(t *testing.T) {
 	t.Parallel()
 	for plural, want := range map[string]map[string]int{
-		Plural: {unsignedDuration: 3, signedDuration: 1}, BudgetPlural: {unsignedDuration: 3},
+		Plural: {unsignedDuration: 3, signedDuration: 1}, nhcv1alpha1.BudgetPlural: {unsignedDuration: 3},
 	} {
 		crd := readCRD(t, plural)
 		found := map[string]int{}

@@ -51,8 +51,6 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(SchemeGroupVersion,
 		&NodeHealthCheck{},
 		&NodeHealthCheckList{},
-		&RemediationBudget{},
-		&RemediationBudgetList{},
 	)
 	// AddToGroupVersion allows the serialization of client types like ListOptions.
 	v1.AddToGroupVersion(scheme, SchemeGroupVersion)

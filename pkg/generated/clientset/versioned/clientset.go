@@ -10,6 +10,7 @@ import (
 	http "net/http"
 
 	machinev1beta1 "github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned/typed/machine/v1beta1"
+	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned/typed/nhc/v1alpha1"
 	remediationv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned/typed/remediation/v1alpha1"
 	discovery "k8s.io/client-go/discovery"
 	rest "k8s.io/client-go/rest"
@@ -19,6 +20,7 @@ import (
 type Interface interface {
 	Discovery() discovery.DiscoveryInterfaces
 	MachineV1beta1() machinev1beta1.MachineV1beta1Interface
+	NHCV1alpha1() nhcv1alpha1.NHCV1alpha1Interface
 	RemediationV1alpha1() remediationv1alpha1.RemediationV1alpha1Interface
 }
 
@@ -26,12 +28,18 @@ type Interface interface {
 type Clientset struct {
 	*discovery.DiscoveryClient
 	machineV1beta1      *machinev1beta1.MachineV1beta1Client
+	nHCV1alpha1         *nhcv1alpha1.NHCV1alpha1Client
 	remediationV1alpha1 *remediationv1alpha1.RemediationV1alpha1Client
 }
 
 // MachineV1beta1 retrieves the MachineV1beta1Client
 func (c *Clientset) MachineV1beta1() machinev1beta1.MachineV1beta1Interface {
 	return c.machineV1beta1
+}
+
+// NHCV1alpha1 retrieves the NHCV1alpha1Client
+func (c *Clientset) NHCV1alpha1() nhcv1alpha1.NHCV1alpha1Interface {
+	return c.nHCV1alpha1
 }
 
 // RemediationV1alpha1 retrieves the RemediationV1alpha1Client
@@ -87,6 +95,10 @@ func NewForConfigAndClient(c *rest.Config, httpClient *http.Client) (*Clientset,
 	if err != nil {
 		return nil, err
 	}
+	cs.nHCV1alpha1, err = nhcv1alpha1.NewForConfigAndClient(&configShallowCopy, httpClient)
+	if err != nil {
+		return nil, err
+	}
 	cs.remediationV1alpha1, err = remediationv1alpha1.NewForConfigAndClient(&configShallowCopy, httpClient)
 	if err != nil {
 		return nil, err
@@ -113,6 +125,7 @@ func NewForConfigOrDie(c *rest.Config) *Clientset {
 func New(c rest.Interface) *Clientset {
 	var cs Clientset
 	cs.machineV1beta1 = machinev1beta1.New(c)
+	cs.nHCV1alpha1 = nhcv1alpha1.New(c)
 	cs.remediationV1alpha1 = remediationv1alpha1.New(c)
 
 	cs.DiscoveryClient = discovery.NewDiscoveryClient(c)

@@ -14,6 +14,7 @@ import (
 	versioned "github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned"
 	internalinterfaces "github.com/nhc-controller/nhc-controller/pkg/generated/informers/externalversions/internalinterfaces"
 	machine "github.com/nhc-controller/nhc-controller/pkg/generated/informers/externalversions/machine"
+	nhc "github.com/nhc-controller/nhc-controller/pkg/generated/informers/externalversions/nhc"
 	remediation "github.com/nhc-controller/nhc-controller/pkg/generated/informers/externalversions/remediation"
 	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	runtime "k8s.io/apimachinery/pkg/runtime"
@@ -314,11 +315,16 @@ type SharedInformerFactory interface {
 	InformerFor(obj runtime.Object, newFunc internalinterfaces.NewInformerFunc) cache.SharedIndexInformer
 
 	Machine() machine.Interface
+	NHC() nhc.Interface
 	Remediation() remediation.Interface
 }
 
 func (f *sharedInformerFactory) Machine() machine.Interface {
 	return machine.New(f, f.namespace, f.tweakListOptions)
+}
+
+func (f *sharedInformerFactory) NHC() nhc.Interface {
+	return nhc.New(f, f.namespace, f.tweakListOptions)
 }
 
 func (f *sharedInformerFactory) Remediation() remediation.Interface {

@@ -9,7 +9,8 @@ import (
 	fmt "fmt"
 
 	v1beta1 "github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
-	v1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	v1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
+	remediationv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	schema "k8s.io/apimachinery/pkg/runtime/schema"
 	cache "k8s.io/client-go/tools/cache"
 )
@@ -44,11 +45,13 @@ func (f *sharedInformerFactory) ForResource(resource schema.GroupVersionResource
 	case v1beta1.SchemeGroupVersion.WithResource("machinehealthchecks"):
 		return &genericInformer{resource: resource.GroupResource(), informer: f.Machine().V1beta1().MachineHealthChecks().Informer()}, nil
 
-		// Group=remediation.medik8s.io, Version=v1alpha1
-	case v1alpha1.SchemeGroupVersion.WithResource("nodehealthchecks"):
-		return &genericInformer{resource: resource.GroupResource(), informer: f.Remediation().V1alpha1().NodeHealthChecks().Informer()}, nil
+		// Group=nhc-controller.io, Version=v1alpha1
 	case v1alpha1.SchemeGroupVersion.WithResource("remediationbudgets"):
-		return &genericInformer{resource: resource.GroupResource(), informer: f.Remediation().V1alpha1().RemediationBudgets().Informer()}, nil
+		return &genericInformer{resource: resource.GroupResource(), informer: f.NHC().V1alpha1().RemediationBudgets().Informer()}, nil
+
+		// Group=remediation.medik8s.io, Version=v1alpha1
+	case remediationv1alpha1.SchemeGroupVersion.WithResource("nodehealthchecks"):
+		return &genericInformer{resource: resource.GroupResource(), informer: f.Remediation().V1alpha1().NodeHealthChecks().Informer()}, nil
 
 	}
 

@@ -9,6 +9,8 @@ import (
 	clientset "github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned"
 	machinev1beta1 "github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned/typed/machine/v1beta1"
 	fakemachinev1beta1 "github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned/typed/machine/v1beta1/fake"
+	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned/typed/nhc/v1alpha1"
+	fakenhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned/typed/nhc/v1alpha1/fake"
 	remediationv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned/typed/remediation/v1alpha1"
 	fakeremediationv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned/typed/remediation/v1alpha1/fake"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -87,6 +89,11 @@ var (
 // MachineV1beta1 retrieves the MachineV1beta1Client
 func (c *Clientset) MachineV1beta1() machinev1beta1.MachineV1beta1Interface {
 	return &fakemachinev1beta1.FakeMachineV1beta1{Fake: &c.Fake}
+}
+
+// NHCV1alpha1 retrieves the NHCV1alpha1Client
+func (c *Clientset) NHCV1alpha1() nhcv1alpha1.NHCV1alpha1Interface {
+	return &fakenhcv1alpha1.FakeNHCV1alpha1{Fake: &c.Fake}
 }
 
 // RemediationV1alpha1 retrieves the RemediationV1alpha1Client

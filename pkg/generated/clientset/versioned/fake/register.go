@@ -7,6 +7,7 @@ package fake
 
 import (
 	machinev1beta1 "github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
+	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 	remediationv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	runtime "k8s.io/apimachinery/pkg/runtime"
@@ -20,6 +21,7 @@ var codecs = serializer.NewCodecFactory(scheme)
 
 var localSchemeBuilder = runtime.SchemeBuilder{
 	machinev1beta1.AddToScheme,
+	nhcv1alpha1.AddToScheme,
 	remediationv1alpha1.AddToScheme,
 }
 

@@ -8,7 +8,3 @@ package v1alpha1
 // NodeHealthCheckListerExpansion allows custom methods to be added to
 // NodeHealthCheckLister.
 type NodeHealthCheckListerExpansion interface{}
-
-// RemediationBudgetListerExpansion allows custom methods to be added to
-// RemediationBudgetLister.
-type RemediationBudgetListerExpansion interface{}

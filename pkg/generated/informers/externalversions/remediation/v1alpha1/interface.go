@@ -13,8 +13,6 @@ import (
 type Interface interface {
 	// NodeHealthChecks returns a NodeHealthCheckInformer.
 	NodeHealthChecks() TypedNodeHealthCheckInformer
-	// RemediationBudgets returns a RemediationBudgetInformer.
-	RemediationBudgets() TypedRemediationBudgetInformer
 }
 
 type version struct {
@@ -31,9 +29,4 @@ func New(f internalinterfaces.SharedInformerFactory, namespace string, tweakList
 // NodeHealthChecks returns a TypedNodeHealthCheckInformer.
 func (v *version) NodeHealthChecks() TypedNodeHealthCheckInformer {
 	return &nodeHealthCheckInformer{factory: v.factory, tweakListOptions: v.tweakListOptions}
-}
-
-// RemediationBudgets returns a TypedRemediationBudgetInformer.
-func (v *version) RemediationBudgets() TypedRemediationBudgetInformer {
-	return &remediationBudgetInformer{factory: v.factory, tweakListOptions: v.tweakListOptions}
 }

@@ -6,5 +6,3 @@
 package v1alpha1
 
 type NodeHealthCheckExpansion interface{}
-
-type RemediationBudgetExpansion interface{}

@@ -16,7 +16,6 @@ import (
 type RemediationV1alpha1Interface interface {
 	RESTClient() rest.Interface
 	NodeHealthChecksGetter
-	RemediationBudgetsGetter
 }
 
 // RemediationV1alpha1Client is used to interact with features provided by the remediation.medik8s.io group.
@@ -26,10 +25,6 @@ type RemediationV1alpha1Client struct {
 
 func (c *RemediationV1alpha1Client) NodeHealthChecks() NodeHealthCheckInterface {
 	return newNodeHealthChecks(c)
-}
-
-func (c *RemediationV1alpha1Client) RemediationBudgets() RemediationBudgetInterface {
-	return newRemediationBudgets(c)
 }
 
 // NewForConfig creates a new RemediationV1alpha1Client for the given config.

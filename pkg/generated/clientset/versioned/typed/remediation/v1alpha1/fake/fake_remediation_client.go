@@ -19,10 +19,6 @@ func (c *FakeRemediationV1alpha1) NodeHealthChecks() v1alpha1.NodeHealthCheckInt
 	return newFakeNodeHealthChecks(c)
 }
 
-func (c *FakeRemediationV1alpha1) RemediationBudgets() v1alpha1.RemediationBudgetInterface {
-	return newFakeRemediationBudgets(c)
-}
-
 // RESTClient returns a RESTClient that is used to communicate
 // with API server by this client implementation.
 func (c *FakeRemediationV1alpha1) RESTClient() rest.Interface {

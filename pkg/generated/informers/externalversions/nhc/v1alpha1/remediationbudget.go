@@ -9,10 +9,10 @@ import (
 	context "context"
 	time "time"
 
-	apisremediationv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	apisnhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 	versioned "github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned"
 	internalinterfaces "github.com/nhc-controller/nhc-controller/pkg/generated/informers/externalversions/internalinterfaces"
-	remediationv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/generated/listers/remediation/v1alpha1"
+	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/generated/listers/nhc/v1alpha1"
 	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	runtime "k8s.io/apimachinery/pkg/runtime"
 	schema "k8s.io/apimachinery/pkg/runtime/schema"
@@ -24,7 +24,7 @@ import (
 // RemediationBudgets. Prefer using the type-safe variant (see [TypedRemediationBudgetInformer]).
 type RemediationBudgetInformer interface {
 	Informer() cache.SharedIndexInformer
-	Lister() remediationv1alpha1.RemediationBudgetLister
+	Lister() nhcv1alpha1.RemediationBudgetLister
 }
 
 // TypedRemediationBudgetInformer provides access to a shared informer and lister for
@@ -33,27 +33,27 @@ type RemediationBudgetInformer interface {
 type TypedRemediationBudgetInformer interface {
 	Informer() cache.SharedIndexInformer
 	TypedInformer() RemediationBudgetIndexInformer
-	Lister() remediationv1alpha1.RemediationBudgetLister
+	Lister() nhcv1alpha1.RemediationBudgetLister
 }
 
 // RemediationBudgetIndexInformer is a wrapper around the underlying [cache.SharedIndexInformer]
 // with type-safe variants of several methods.
-type RemediationBudgetIndexInformer cache.TypedSharedIndexInformer[*apisremediationv1alpha1.RemediationBudget]
+type RemediationBudgetIndexInformer cache.TypedSharedIndexInformer[*apisnhcv1alpha1.RemediationBudget]
 
 // RemediationBudgetHandlerFuncs is a specialization of [cache.TypedResourceEventHandlerFuncs] for RemediationBudget.
-type RemediationBudgetHandlerFuncs = cache.TypedResourceEventHandlerFuncs[*apisremediationv1alpha1.RemediationBudget]
+type RemediationBudgetHandlerFuncs = cache.TypedResourceEventHandlerFuncs[*apisnhcv1alpha1.RemediationBudget]
 
 // RemediationBudgetDetailedHandlerFuncs is a specialization of [cache.TypedResourceEventHandlerDetailedFuncs] for RemediationBudget.
-type RemediationBudgetDetailedHandlerFuncs = cache.TypedResourceEventHandlerDetailedFuncs[*apisremediationv1alpha1.RemediationBudget]
+type RemediationBudgetDetailedHandlerFuncs = cache.TypedResourceEventHandlerDetailedFuncs[*apisnhcv1alpha1.RemediationBudget]
 
 // RemediationBudgetFilteringHandler is a specialization of [cache.TypedFilteringResourceEventHandler] for RemediationBudget.
-type RemediationBudgetFilteringHandler = cache.TypedFilteringResourceEventHandler[*apisremediationv1alpha1.RemediationBudget]
+type RemediationBudgetFilteringHandler = cache.TypedFilteringResourceEventHandler[*apisnhcv1alpha1.RemediationBudget]
 
 // RemediationBudgetIndexers is a specialization of [cache.TypedIndexers] for RemediationBudget.
-type RemediationBudgetIndexers = cache.TypedIndexers[*apisremediationv1alpha1.RemediationBudget]
+type RemediationBudgetIndexers = cache.TypedIndexers[*apisnhcv1alpha1.RemediationBudget]
 
 // DeletedRemediationBudget is a specialization of [cache.DeletedObject] for RemediationBudget.
-type DeletedRemediationBudget = cache.DeletedObject[*apisremediationv1alpha1.RemediationBudget]
+type DeletedRemediationBudget = cache.DeletedObject[*apisnhcv1alpha1.RemediationBudget]
 
 type remediationBudgetInformer struct {
 	factory          internalinterfaces.SharedInformerFactory
@@ -102,37 +102,37 @@ func NewRemediationBudgetInformerWithOptions(client versioned.Interface, options
 // Always prefer using an informer factory to get a shared informer instead of getting an independent
 // one. This reduces memory footprint and number of connections to the server.
 func NewTypedRemediationBudgetInformerWithOptions(client versioned.Interface, options internalinterfaces.InformerOptions) RemediationBudgetIndexInformer {
-	gvr := schema.GroupVersionResource{Group: "remediation.medik8s.io", Version: "v1alpha1", Resource: "remediationbudgets"}
+	gvr := schema.GroupVersionResource{Group: "nhc-controller.io", Version: "v1alpha1", Resource: "remediationbudgets"}
 	identifier := options.InformerName.WithResource(gvr)
 	tweakListOptions := options.TweakListOptions
-	return cache.NewTypedSharedIndexInformer[*apisremediationv1alpha1.RemediationBudget](cache.NewSharedIndexInformerWithOptions(
+	return cache.NewTypedSharedIndexInformer[*apisnhcv1alpha1.RemediationBudget](cache.NewSharedIndexInformerWithOptions(
 		cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
 			ListFunc: func(opts v1.ListOptions) (runtime.Object, error) {
 				if tweakListOptions != nil {
 					tweakListOptions(&opts)
 				}
-				return client.RemediationV1alpha1().RemediationBudgets().List(context.Background(), opts)
+				return client.NHCV1alpha1().RemediationBudgets().List(context.Background(), opts)
 			},
 			WatchFunc: func(opts v1.ListOptions) (watch.Interface, error) {
 				if tweakListOptions != nil {
 					tweakListOptions(&opts)
 				}
-				return client.RemediationV1alpha1().RemediationBudgets().Watch(context.Background(), opts)
+				return client.NHCV1alpha1().RemediationBudgets().Watch(context.Background(), opts)
 			},
 			ListWithContextFunc: func(ctx context.Context, opts v1.ListOptions) (runtime.Object, error) {
 				if tweakListOptions != nil {
 					tweakListOptions(&opts)
 				}
-				return client.RemediationV1alpha1().RemediationBudgets().List(ctx, opts)
+				return client.NHCV1alpha1().RemediationBudgets().List(ctx, opts)
 			},
 			WatchFuncWithContext: func(ctx context.Context, opts v1.ListOptions) (watch.Interface, error) {
 				if tweakListOptions != nil {
 					tweakListOptions(&opts)
 				}
-				return client.RemediationV1alpha1().RemediationBudgets().Watch(ctx, opts)
+				return client.NHCV1alpha1().RemediationBudgets().Watch(ctx, opts)
 			},
 		}, client),
-		&apisremediationv1alpha1.RemediationBudget{},
+		&apisnhcv1alpha1.RemediationBudget{},
 		cache.SharedIndexInformerOptions{
 			ResyncPeriod: options.ResyncPeriod,
 			Indexers:     options.Indexers,
@@ -150,11 +150,11 @@ func (f *remediationBudgetInformer) Informer() cache.SharedIndexInformer {
 }
 
 func (f *remediationBudgetInformer) TypedInformer() RemediationBudgetIndexInformer {
-	return cache.NewTypedSharedIndexInformer[*apisremediationv1alpha1.RemediationBudget](f.factory.InformerFor(&apisremediationv1alpha1.RemediationBudget{}, f.defaultInformer))
+	return cache.NewTypedSharedIndexInformer[*apisnhcv1alpha1.RemediationBudget](f.factory.InformerFor(&apisnhcv1alpha1.RemediationBudget{}, f.defaultInformer))
 }
 
-func (f *remediationBudgetInformer) Lister() remediationv1alpha1.RemediationBudgetLister {
-	return remediationv1alpha1.NewRemediationBudgetLister(f.Informer().GetIndexer())
+func (f *remediationBudgetInformer) Lister() nhcv1alpha1.RemediationBudgetLister {
+	return nhcv1alpha1.NewRemediationBudgetLister(f.Informer().GetIndexer())
 }
 
 // ToTypedRemediationBudgetInformer converts an untyped informer into a TypedRemediationBudgetInformer.
@@ -176,7 +176,7 @@ type remediationBudgetTypedInformerAdapter struct {
 }
 
 func (a *remediationBudgetTypedInformerAdapter) TypedInformer() RemediationBudgetIndexInformer {
-	return cache.NewTypedSharedIndexInformer[*apisremediationv1alpha1.RemediationBudget](a.Informer())
+	return cache.NewTypedSharedIndexInformer[*apisnhcv1alpha1.RemediationBudget](a.Informer())
 }
 
 // ToRemediationBudgetIndexInformer converts an untyped informer into a RemediationBudgetIndexInformer.
@@ -190,5 +190,5 @@ func ToRemediationBudgetIndexInformer(informer cache.SharedIndexInformer) Remedi
 	if informer, ok := informer.(RemediationBudgetIndexInformer); ok {
 		return informer
 	}
-	return cache.NewTypedSharedIndexInformer[*apisremediationv1alpha1.RemediationBudget](informer)
+	return cache.NewTypedSharedIndexInformer[*apisnhcv1alpha1.RemediationBudget](informer)
 }

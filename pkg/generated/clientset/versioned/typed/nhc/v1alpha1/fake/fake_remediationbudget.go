@@ -6,18 +6,18 @@
 package fake
 
 import (
-	v1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
-	remediationv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned/typed/remediation/v1alpha1"
+	v1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
+	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned/typed/nhc/v1alpha1"
 	gentype "k8s.io/client-go/gentype"
 )
 
 // fakeRemediationBudgets implements RemediationBudgetInterface
 type fakeRemediationBudgets struct {
 	*gentype.FakeClientWithList[*v1alpha1.RemediationBudget, *v1alpha1.RemediationBudgetList]
-	Fake *FakeRemediationV1alpha1
+	Fake *FakeNHCV1alpha1
 }
 
-func newFakeRemediationBudgets(fake *FakeRemediationV1alpha1) remediationv1alpha1.RemediationBudgetInterface {
+func newFakeRemediationBudgets(fake *FakeNHCV1alpha1) nhcv1alpha1.RemediationBudgetInterface {
 	return &fakeRemediationBudgets{
 		gentype.NewFakeClientWithList[*v1alpha1.RemediationBudget, *v1alpha1.RemediationBudgetList](
 			fake.Fake,

@@ -6,7 +6,7 @@
 package v1alpha1
 
 import (
-	remediationv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 	labels "k8s.io/apimachinery/pkg/labels"
 	listers "k8s.io/client-go/listers"
 	cache "k8s.io/client-go/tools/cache"
@@ -17,19 +17,19 @@ import (
 type RemediationBudgetLister interface {
 	// List lists all RemediationBudgets in the indexer.
 	// Objects returned here must be treated as read-only.
-	List(selector labels.Selector) (ret []*remediationv1alpha1.RemediationBudget, err error)
+	List(selector labels.Selector) (ret []*nhcv1alpha1.RemediationBudget, err error)
 	// Get retrieves the RemediationBudget from the index for a given name.
 	// Objects returned here must be treated as read-only.
-	Get(name string) (*remediationv1alpha1.RemediationBudget, error)
+	Get(name string) (*nhcv1alpha1.RemediationBudget, error)
 	RemediationBudgetListerExpansion
 }
 
 // remediationBudgetLister implements the RemediationBudgetLister interface.
 type remediationBudgetLister struct {
-	listers.ResourceIndexer[*remediationv1alpha1.RemediationBudget]
+	listers.ResourceIndexer[*nhcv1alpha1.RemediationBudget]
 }
 
 // NewRemediationBudgetLister returns a new RemediationBudgetLister.
 func NewRemediationBudgetLister(indexer cache.Indexer) RemediationBudgetLister {
-	return &remediationBudgetLister{listers.New[*remediationv1alpha1.RemediationBudget](indexer, remediationv1alpha1.Resource("remediationbudget"))}
+	return &remediationBudgetLister{listers.New[*nhcv1alpha1.RemediationBudget](indexer, nhcv1alpha1.Resource("remediationbudget"))}
 }

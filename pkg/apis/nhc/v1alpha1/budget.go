@@ -19,7 +19,7 @@ import (
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=remediationbudgets,singular=remediationbudget,scope=Cluster,shortName=rbudget,categories={medik8s,remediation}
 // +kubebuilder:subresource:status
-// +kubebuilder:printcolumn:name=Unhealthy,type=integer,JSONPath=`.status.unhealthyNodes`
+// +kubebuilder:printcolumn:name=`Not Healthy`,type=integer,JSONPath=`.status.notHealthyNodes`
 // +kubebuilder:printcolumn:name=Remediating,type=integer,JSONPath=`.status.remediatingNodes`
 // +kubebuilder:printcolumn:name=Allowed,type=integer,JSONPath=`.status.remediationsAllowed`
 // +kubebuilder:printcolumn:name=Exhausted,type=string,JSONPath=`.status.conditions[?(@.type=="Exhausted")].status`
@@ -122,11 +122,12 @@ type RemediationBudgetSpec struct {
 	// +kubebuilder:validation:XValidation:rule=`!self.matches('^([0-9]+([.][0-9]+)?(ns|us|µs|ms|s|m|h))+$') || self.findAll('[0-9.]+[a-zµ]+').map(p, double(p.find('[0-9.]+')) * (p.endsWith('h') ? 3600.0 : p.endsWith('m') ? 60.0 : p.endsWith('ms') ? 0.001 : p.endsWith('us') || p.endsWith('µs') ? 0.000001 : p.endsWith('ns') ? 0.000000001 : 1.0)).sum() <= 9223372036.0`,message="cooldown must not be longer than 2562047h47m16s"
 	Cooldown *metav1.Duration `json:"cooldown,omitempty"`
 
-	// schedules are the times at which the budget applies. Left out, it always does.
+	// activeDuring are the times at which the budget applies. Outside of them it limits nothing. Left
+	// out, it always applies.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=16
-	Schedules []BudgetSchedule `json:"schedules,omitempty"`
+	ActiveDuring []BudgetSchedule `json:"activeDuring,omitempty"`
 
 	// reason says why the budget is set. It is shown wherever the budget refuses.
 	// +optional
@@ -198,10 +199,10 @@ type RemediationBudgetStatus struct {
 	// +optional
 	ObservedNodes *int32 `json:"observedNodes,omitempty"`
 
-	// unhealthyNodes is the number of selected Nodes that are not Ready, that a health check
+	// notHealthyNodes is the number of selected Nodes that are not Ready, that a health check
 	// judges not to be healthy, or that are under remediation.
 	// +optional
-	UnhealthyNodes *int32 `json:"unhealthyNodes,omitempty"`
+	NotHealthyNodes *int32 `json:"notHealthyNodes,omitempty"`
 
 	// remediatingNodes is the number of selected Nodes that are under remediation.
 	// +optional
@@ -236,9 +237,9 @@ type BudgetGroup struct {
 	// observedNodes is the number of Nodes.
 	// +required
 	ObservedNodes int32 `json:"observedNodes"`
-	// unhealthyNodes is the number of those that are not healthy.
+	// notHealthyNodes is the number of those that are not healthy.
 	// +required
-	UnhealthyNodes int32 `json:"unhealthyNodes"`
+	NotHealthyNodes int32 `json:"notHealthyNodes"`
 	// remediatingNodes is the number of those under remediation.
 	// +required
 	RemediatingNodes int32 `json:"remediatingNodes"`
