@@ -9,6 +9,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/lint"
@@ -107,14 +109,14 @@ func (r *factsReader) readMachines(ctx context.Context, api string) error {
 	if err != nil {
 		return r.miss(resource, "find", err)
 	}
-	machines, err := r.list(ctx, mapping.Resource)
+	err = r.listing(mapping.Resource).each(ctx, func(machine runtime.Object) error {
+		r.facts.Machines = append(r.facts.Machines, machinehealth.ParseMachine(machine.(*unstructured.Unstructured)))
+		return nil
+	})
 	if err != nil {
 		return r.miss(resource, "list", err)
 	}
 	r.facts.MachinesKnown[api] = true
-	for _, machine := range machines {
-		r.facts.Machines = append(r.facts.Machines, machinehealth.ParseMachine(machine))
-	}
 	return nil
 }
 
