@@ -29,8 +29,6 @@ type Environment struct {
 	Now func() time.Time
 	// Getenv reads a variable of the environment.
 	Getenv func(string) string
-	// Open opens an address in a browser, nil if there is none.
-	Open func(address string) error
 }
 
 // Exit codes.
