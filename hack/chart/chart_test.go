@@ -28,7 +28,7 @@ var (
 // known to be written by hand.
 func TestUpToDate(t *testing.T) {
 	t.Parallel()
-	files, err := generate(filepath.Join(root, "manifests"))
+	files, err := generate(root)
 	require.NoError(t, err)
 	for name, want := range files {
 		content, err := os.ReadFile(filepath.Join(root, chartDir, name))

@@ -48,6 +48,7 @@ var sources = []source{
 	{manifest: "base/rbac/aggregation.yaml", template: "rbac-aggregation.yaml"},
 	{manifest: "base/rbac/users.yaml", template: "rbac-users.yaml", patches: []patch{
 		{role: "nhc-view", manifest: machines + "without-crd/view.yaml", condition: ".Values.machineHealthCheck.enabled"},
+		{role: "nhc-operate", manifest: machines + "without-crd/view.yaml", condition: ".Values.machineHealthCheck.enabled"},
 		{role: "nhc-aggregate-to-view", manifest: machines + "without-crd/view.yaml", condition: ".Values.machineHealthCheck.enabled"},
 		{role: "nhc-edit", manifest: machines + "without-crd/edit.yaml", condition: ".Values.machineHealthCheck.enabled"},
 	}},
@@ -77,11 +78,16 @@ var copied = map[string]string{
 }
 
 // generate returns the generated files of the chart, by their path in it.
-func generate(manifests string) (map[string][]byte, error) {
+func generate(root string) (map[string][]byte, error) {
+	manifests := filepath.Join(root, "manifests")
 	if err := checkComplete(manifests); err != nil {
 		return nil, err
 	}
-	files := map[string][]byte{}
+	readme, err := readme(filepath.Join(root, chartDir))
+	if err != nil {
+		return nil, err
+	}
+	files := map[string][]byte{"README.md": readme}
 	for _, s := range sources {
 		content, err := os.ReadFile(filepath.Join(manifests, s.manifest))
 		if err != nil {
@@ -140,6 +146,7 @@ var values = strings.NewReplacer(
 	"namespaces: [nhc-system]\n", "namespaces: [{{ .Release.Namespace | quote }}]\n",
 	"'system:serviceaccount:nhc-system:nhc-controller'", "'system:serviceaccount:{{ .Release.Namespace }}:nhc-controller'",
 	"namespace: medik8s-leases\n", "namespace: {{ .Values.leaseNamespace.name | quote }}\n",
+	"    interval: 30s\n", "    interval: {{ .Values.monitoring.interval }}\n",
 	"values: [system-cluster-critical]\n", "values: [{{ .Values.priorityClassName | quote }}]\n",
 )
 
@@ -173,6 +180,11 @@ func (s source) render(manifest string, rules map[string]string) (string, error)
 		if err != nil {
 			return "", err
 		}
+		for head, lines := range added {
+			if strings.Contains(document, head) {
+				labelled = strings.Replace(labelled, allLabels, allLabels+lines, 1)
+			}
+		}
 		if body.Len() > 0 {
 			body.WriteString("---\n")
 		}
@@ -205,6 +217,12 @@ const (
 	allLabels   = "    {{- include \"nhc-controller.labels\" . | nindent 4 }}\n"
 	keepPolicy  = "    helm.sh/resource-policy: keep\n"
 )
+
+// added is what values add to the metadata of objects, after the labels, by how the object begins.
+var added = map[string]string{
+	"kind: ServiceMonitor" + metadata + "  name: nhc-controller\n": "    {{- with .Values.monitoring.labels }}\n    {{- toYaml . | nindent 4 }}\n    {{- end }}\n",
+	"kind: ServiceAccount" + metadata + "  name: nhc-controller\n": "  {{- with .Values.serviceAccount.annotations }}\n  annotations:\n    {{- toYaml . | nindent 4 }}\n  {{- end }}\n",
+}
 
 // addMetadata adds the labels of the chart to the metadata of an object, and the annotation
 // that keeps it when the chart is uninstalled.

@@ -38,7 +38,7 @@ func run(args []string) error {
 
 // write puts the generated files into the chart.
 func write(root string) error {
-	files, err := generate(filepath.Join(root, "manifests"))
+	files, err := generate(root)
 	if err != nil {
 		return err
 	}

@@ -63,14 +63,14 @@ func gauges(r *request, check *view.Check) []gauge {
 // card is a NodeHealthCheck in short.
 type card struct {
 	Name   cell
-	Phase  cell
+	State  cell
 	Counts string
 	Gauges []gauge
 	Notes  []cell
 }
 
 func newCard(r *request, check *view.Check) card {
-	c := card{Name: cell{Text: check.Name, Link: checkLink(check.Name)}, Phase: styled(view.Phase(check.Phase)), Gauges: gauges(r, check), Counts: "no nodes counted yet"}
+	c := card{Name: cell{Text: check.Name, Link: checkLink(check.Name)}, State: styled(view.StateOf(check)), Gauges: gauges(r, check), Counts: "no nodes counted yet"}
 	if check.Gate != nil {
 		c.Counts = fmt.Sprintf("%d of %d nodes healthy, %d unhealthy, %d under remediation", check.HealthyNodes, check.ObservedNodes, check.UnhealthyNodes, check.RemediatingNodes)
 	}

@@ -21,8 +21,8 @@ const (
 )
 
 // lists are the tables of an overview that a failing cluster makes long.
-func lists(overview *view.Overview) []table {
-	tables := []table{newTable(view.UnhealthyNodes(overview, true)), newTable(view.NextNodes(overview, true)), newTable(view.UnhealthyMachines(overview, true))}
+func lists(overview *view.Overview, wide bool) []table {
+	tables := []table{newTable(view.UnhealthyNodes(overview, wide)), newTable(view.NextNodes(overview, wide)), newTable(view.UnhealthyMachines(overview, wide))}
 	tables[0].Empty, tables[1].Empty = "No node is unhealthy.", "No node has a condition that will make it unhealthy."
 	return tables
 }
@@ -35,17 +35,18 @@ type count struct {
 
 // short returns the beginnings of the lists, for one check or for all, and how long they are.
 func short(overview *view.Overview, check string) (numbers []count, tables []table) {
-	for _, t := range lists(overview) {
-		total := len(t.Rows)
-		numbers = append(numbers, count{Number: total, Title: t.Title, Link: "#" + t.ID})
-		if t.Rows, t.Hidden = first(t.Rows, shortList); t.Hidden != "" {
+	all := lists(overview, true)
+	for i, t := range lists(overview, false) {
+		t.Total = len(all[i].Rows)
+		numbers = append(numbers, count{Number: t.Total, Title: t.Title, Link: "#" + t.ID})
+		if t.Rows, t.Hidden = first(t.Rows, shortList); len(t.Rows) < t.Total {
 			values := url.Values{"list": {t.ID}}
 			if check != "" {
 				values.Set("check", check)
 			}
-			t.All = &cell{Text: fmt.Sprintf("Show all %d", total), Link: "nodes?" + values.Encode()}
+			t.All = &cell{Text: fmt.Sprintf("Show each of the %d", t.Total), Link: "nodes?" + values.Encode()}
 		}
-		if check != "" {
+		if check != "" || i > 0 {
 			t.Empty = "" // A check with nothing to tell has a short page.
 		}
 		tables = append(tables, t)
@@ -60,7 +61,7 @@ func (d *Dashboard) nodes(r *request, p *page) *problem {
 	if check != "" && !overview.Select(check) {
 		return noCheck(check, overview)
 	}
-	tables := lists(overview)
+	tables := lists(overview, true)
 	i := slices.IndexFunc(tables, func(t table) bool { return t.ID == cmp.Or(wanted, tables[0].ID) })
 	if i < 0 {
 		return &problem{status: http.StatusNotFound, Title: "No such list", Text: fmt.Sprintf("There is no list %q.", wanted), Links: []cell{{Text: "Overview", Link: "./"}}}

@@ -126,6 +126,9 @@ func notices(state State, missing []view.Missing, now time.Time) (notices []noti
 	if problem := state.Snapshot.Leader.Problem(now); problem != "" && lost.IsZero() {
 		notices = append(notices, notice{Title: problem})
 	}
+	if stop := view.Stop(state.Snapshot.Budgets); stop != "" {
+		notices = append(notices, notice{Title: stop})
+	}
 	var old, absent []string
 	for _, kind := range missing {
 		if kind.Outdated {

@@ -13,13 +13,19 @@ import (
 )
 
 // cell is a piece of text, perhaps with a meaning, a link, or the shape of an outcome.
-type cell struct{ Text, Class, Link, Shape string }
+type cell struct {
+	Text, Class, Link, Shape string
+	// Links are names with which the cell begins.
+	Links []cell
+}
 
 // table is a table with a heading. Each row begins with its name.
 type table struct {
 	ID, Title string
 	Header    []string
 	Rows      [][]cell
+	// Total is how many there are, more than rows if some share one.
+	Total int
 	// Empty is shown instead if there are no rows. Without it the table is left out.
 	Empty string
 	// Hidden says how many rows are not shown, empty if all are, and All leads to them.
@@ -49,14 +55,23 @@ func newTable(shown view.Table) table {
 	}
 	for _, row := range shown.Rows {
 		cells := make([]cell, 0, len(row))
+		names := row[len(row)-1].Names
 		for i, shown := range row {
 			cells = append(cells, styled(shown))
-			if link := links[strings.ToUpper(t.Header[i])]; link != nil && shown.Text != view.Unknown {
+			several := len(names) > 0 && i == 1 // Then this is their number.
+			if link := links[strings.ToUpper(t.Header[i])]; link != nil && shown.Text != view.Unknown && !several {
 				cells[i].Link = link(shown.Text)
+			}
+		}
+		if last := &cells[len(cells)-1]; len(names) > 0 {
+			last.Text = strings.TrimPrefix(last.Text, strings.Join(names, ", "))
+			for _, name := range names {
+				last.Links = append(last.Links, cell{Text: name, Link: nodeLink(name)})
 			}
 		}
 		t.Rows = append(t.Rows, cells)
 	}
+	t.Total = len(t.Rows)
 	return t
 }
 

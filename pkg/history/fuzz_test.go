@@ -80,3 +80,44 @@ func requireSound(t *testing.T, episodes []v1alpha1.Episode) {
 		require.True(t, sound(&episodes[i]), "%+v", episodes[i])
 	}
 }
+
+// names returns those of all nodes with an open episode.
+func names(l *Ledger) []string { return slices.Sorted(l.Nodes(func(string) bool { return true })) }
+
+func requireOrdered(t *testing.T, episode v1alpha1.Episode) {
+	t.Helper()
+	latest := episode.Detected
+	require.False(t, latest.IsZero())
+	require.True(t, episode.Started != nil || len(episode.Steps) == 0)
+	require.True(t, episode.Fenced == nil || len(episode.Steps) > 0)
+	if episode.Started != nil {
+		require.False(t, episode.Started.Time.Before(latest.Time), "%+v", episode)
+		latest = *episode.Started
+	}
+	if episode.Fenced != nil {
+		require.False(t, episode.Fenced.Time.Before(latest.Time), "%+v", episode)
+	}
+	if episode.Finished != nil {
+		require.False(t, episode.Finished.Time.Before(latest.Time), "%+v", episode)
+	}
+	if episode.Released != nil {
+		require.False(t, episode.Released.Time.Before(episode.Finished.Time), "%+v", episode)
+	}
+	for i := range episode.Steps {
+		step := &episode.Steps[i]
+		require.Equal(t, step.Ended != nil, step.Result != "", "%+v", step)
+		require.True(t, step.Ended == nil || !step.Ended.Time.Before(step.Started.Time), "%+v", step)
+		require.True(t, i == 0 || !step.Started.Time.Before(episode.Steps[i-1].Started.Time), "in the order of their start")
+	}
+	require.LessOrEqual(t, len(episode.Steps), maxSteps)
+}
+
+// requireWakes: an episode that only time ends causes a recheck, and not for ever (P2).
+func requireWakes(t *testing.T, l *Ledger, now time.Time) {
+	t.Helper()
+	recheck := l.Recheck(now)
+	require.True(t, recheck.IsZero() || recheck.After(now), "%s is not after %s", recheck, now)
+	if absent := slices.Sorted(l.Nodes(func(string) bool { return false })); len(names(l)) > len(absent) {
+		require.False(t, recheck.IsZero(), "it waits for ever")
+	}
+}

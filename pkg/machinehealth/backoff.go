@@ -4,17 +4,14 @@
 package machinehealth
 
 import (
-	"fmt"
+	"maps"
 	"math"
-	"strings"
+	"sync"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
-	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 )
 
 // The default delays of deletions (spec M2).
@@ -63,15 +60,6 @@ type Rounds struct {
 	Last time.Time
 }
 
-// RoundsOf reads the lease of an owner, nil if there is none. A lease that lacks a part counts no
-// rounds.
-func RoundsOf(lease *coordinationv1.Lease) Rounds {
-	if lease == nil || lease.Spec.LeaseTransitions == nil || lease.Spec.RenewTime == nil || *lease.Spec.LeaseTransitions <= 0 {
-		return Rounds{}
-	}
-	return Rounds{Count: *lease.Spec.LeaseTransitions, Last: lease.Spec.RenewTime.Time}
-}
-
 // belongs reports whether a Machine was created before the last round began, so that it is part of
 // that round.
 func (r Rounds) belongs(created time.Time) bool {
@@ -84,71 +72,93 @@ func (b BackOff) Due(rounds Rounds, created time.Time) time.Time {
 	if rounds.belongs(created) {
 		count-- // It belongs to a round that other Machines of its age have begun.
 	}
-	return created.Add(b.Delay(count))
+	due := created.Add(b.Delay(count))
+	if end := b.end(rounds); count > 0 && end.Before(due) {
+		return end
+	}
+	return due
 }
 
-// Over reports whether the owner begins anew: a Machine that it created after the last round is
-// healthy, or the last round was long ago (spec M14.3). newestHealthy is the creation of the
-// youngest healthy Machine of the owner, zero if there is none.
-func (b BackOff) Over(rounds Rounds, newestHealthy, now time.Time) bool {
-	if rounds.Count == 0 {
-		return false
-	}
-	return !now.Before(b.End(rounds)) || (!newestHealthy.IsZero() && !rounds.belongs(newestHealthy))
+// end returns when the rounds are forgotten.
+func (b BackOff) end(rounds Rounds) time.Time { return rounds.Last.Add(resetAfter * b.Cap) }
+
+// RoundsByOwner are the rounds of all owners that this process knows. All MachineHealthChecks share them. The zero
+// value has none, and is ready to use from any goroutine.
+type RoundsByOwner struct {
+	mu      sync.Mutex
+	byOwner map[types.UID]Rounds
 }
 
-// End returns when the rounds are forgotten.
-func (b BackOff) End(rounds Rounds) time.Time { return rounds.Last.Add(resetAfter * b.Cap) }
-
-// backOffPrefix starts the name of the lease that counts the rounds of an owner.
-const backOffPrefix = "machine-owner-"
-
-// BackOffLeaseName returns the name of the lease that counts the rounds of an owner.
-func BackOffLeaseName(owner types.UID) string { return backOffPrefix + string(owner) }
-
-// annotationOwner names the owner in its lease, for people.
-const annotationOwner = "nhc-controller.io/owner"
-
-// begin returns the lease to write before a Machine is deleted, and nil if that deletion begins no
-// round (spec M14.3, M14.4). old is the lease of the owner, nil if there is none.
-func (b BackOff) begin(old *coordinationv1.Lease, check object.Owner, machine *Machine, now time.Time) *coordinationv1.Lease {
-	rounds := RoundsOf(old)
-	if rounds.belongs(machine.CreationTimestamp.Time) {
-		return nil
+// Recall adds what another process has done: the last deletion that a history shows is one round (spec M14.4).
+func (r *RoundsByOwner) Recall(history []v1beta1.Remediation) {
+	last := map[types.UID]time.Time{}
+	for i := range history {
+		entry := &history[i]
+		owner := types.UID(entry.Owner)
+		if BackOffConcerns(entry.Reason) && entry.Started != nil && entry.Finished == nil && owner != "" && entry.Started.After(last[owner]) {
+			last[owner] = entry.Started.Time
+		}
 	}
+	for owner, at := range last {
+		r.replace(owner, Rounds{}, Rounds{Count: 1, Last: at})
+	}
+}
+
+// replace sets the rounds of an owner, unless they are not as before any more.
+func (r *RoundsByOwner) replace(owner types.UID, before, after Rounds) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.byOwner[owner] != before {
+		return
+	}
+	if r.byOwner == nil {
+		r.byOwner = map[types.UID]Rounds{}
+	}
+	if r.byOwner[owner] = after; after.Count == 0 {
+		delete(r.byOwner, owner)
+	}
+}
+
+// of returns the rounds of the owner of a Machine. They are over if the last one was long ago (spec M14.3).
+func (r *RoundsByOwner) of(machine *Machine, b BackOff, now time.Time) Rounds {
 	owner := machine.Owner()
-	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: BackOffLeaseName(owner.UID)}}
-	if old != nil {
-		lease = old.DeepCopy()
+	if r == nil || owner == nil {
+		return Rounds{}
 	}
-	metav1.SetMetaDataAnnotation(&lease.ObjectMeta, annotationOwner, describeOwner(owner, machine.Namespace))
-	begun := metav1.NewMicroTime(now.Truncate(time.Second))
-	if rounds.Count == 0 || lease.Spec.AcquireTime == nil {
-		lease.Spec.AcquireTime = &begun
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if rounds := r.byOwner[owner.UID]; now.Before(b.end(rounds)) {
+		return rounds
 	}
-	count := min(rounds.Count, math.MaxInt32-1) + 1
-	lease.Spec.HolderIdentity = new(check.LeaseHolder())
-	lease.Spec.LeaseTransitions = &count
-	lease.Spec.RenewTime = &begun
-	lease.Spec.LeaseDurationSeconds = new(int32(max(time.Second, min(b.Delay(count), math.MaxInt32*time.Second)) / time.Second))
-	return lease
+	delete(r.byOwner, owner.UID)
+	return Rounds{}
 }
 
-// describeOwner returns <kind>.<group>/<namespace>/<name>.
-func describeOwner(owner *metav1.OwnerReference, namespace string) string {
-	kind := owner.Kind
-	if group, _, found := strings.Cut(owner.APIVersion, "/"); found {
-		kind += "." + group
-	}
-	return fmt.Sprintf("%s/%s/%s", kind, namespace, owner.Name)
+// Owners returns how many owners have rounds that are not over.
+func (r *RoundsByOwner) Owners(b BackOff, now time.Time) (n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	maps.DeleteFunc(r.byOwner, func(_ types.UID, rounds Rounds) bool { return !now.Before(b.end(rounds)) })
+	return len(r.byOwner)
 }
 
-// IsBackOffLease reports whether a lease counts the rounds of an owner, by its name.
-func IsBackOffLease(name string) bool { return strings.HasPrefix(name, backOffPrefix) }
+// healthy notes a healthy Machine: if its owner has created it since the last round, the owner begins anew (spec M14.3).
+func (r *RoundsByOwner) healthy(machine *Machine, b BackOff, now time.Time) {
+	if rounds := r.of(machine, b, now); rounds.Count > 0 && !rounds.belongs(machine.CreationTimestamp.Time) {
+		r.replace(machine.Owner().UID, rounds, Rounds{})
+	}
+}
 
-// OwnerOfBackOffLease returns the owner whose rounds a lease counts, by its name, and false if it counts
-// none.
-func OwnerOfBackOffLease(name string) (owner types.UID, counts bool) {
-	uid, counts := strings.CutPrefix(name, backOffPrefix)
-	return types.UID(uid), counts
+// CountRounds counts the rounds that a sync has begun at the instant now. Of Machines of one owner, one begins the
+// round (spec M14.3).
+func (p *Policy) CountRounds(results []Result, now time.Time) {
+	for _, result := range results {
+		t := result.Plan.Target
+		requested := result.Plan.Type == v1beta1.RemediationMachineDeletion && (result.Begun() || result.Outcome.Uncertain())
+		if !requested || !BackOffConcerns(t.Verdict.Trigger) || t.Rounds.belongs(t.Machine.CreationTimestamp.Time) {
+			continue
+		}
+		next := Rounds{Count: min(t.Rounds.Count, math.MaxInt32-1) + 1, Last: now}
+		p.Rounds.replace(t.Machine.Owner().UID, t.Rounds, next)
+	}
 }

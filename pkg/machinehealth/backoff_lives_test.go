@@ -6,28 +6,28 @@ package machinehealth
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 )
 
-// machineSet is an owner that keeps some Machines, in fake time. All that outlives a stop of the
-// controller is its Machines and the lease.
+// machineSet is an owner that keeps some Machines, in fake time.
 type machineSet struct {
-	t        *testing.T
 	now      time.Time
 	made     int
 	machines map[string]*instance
-	lease    *coordinationv1.Lease
+	policy   *Policy
 	// lives are how long Machines lived, in the order of their ends; delays are what M14.2 demanded.
 	lives, delays []time.Duration
-	// crash is asked before every action. If it says so, the rest of the plan is lost.
-	crash func() bool
 }
 
 // instance is a Machine, and what its provider makes of it.
@@ -50,75 +50,53 @@ func (s *machineSet) add(fails, joins time.Duration) {
 	s.machines[m.Name] = m
 }
 
-// judge shows the Machines as they are now, and judges them.
-func (s *machineSet) judge(p *Policy) (targets []Target) {
+// observed are the Machines as they are now.
+func (s *machineSet) observed() (all []Observed) {
 	for _, m := range s.machines {
-		shown := m.DeepCopyObject().(*Machine)
-		state := NodeUnknown
+		o := Observed{Machine: m.DeepCopyObject().(*Machine)}
 		if !m.fails.IsZero() && !s.now.Before(m.fails) {
-			shown.Phase = phaseFailed
+			o.Machine.Phase = phaseFailed
 		} else if !m.joins.IsZero() && !s.now.Before(m.joins) {
-			shown.Node, state = m.Name, NodeExists
+			o.Machine.Node, o.NodeState = m.Name, NodeExists
 		}
-		targets = append(targets, Target{Observed: Observed{Machine: shown}, Verdict: p.Criteria.Judge(shown, state, health.Evidence{}, false, s.now)})
+		all = append(all, o)
 	}
-	return targets
+	slices.SortFunc(all, func(a, b Observed) int { return strings.Compare(a.Machine.Name, b.Machine.Name) })
+	return all
 }
 
-// sync is a sync of a controller that remembers nothing: it forgets the rounds that are over, and
-// carries out the plans. It returns how many Machines were deleted.
-func (s *machineSet) sync(p *Policy) (deleted int) {
-	targets := s.judge(p)
-	var newest time.Time
-	for i := range targets {
-		if created := targets[i].Machine.CreationTimestamp.Time; targets[i].Verdict.State == Healthy && created.After(newest) {
-			newest = created
-		}
-	}
-	if p.BackOff.Over(RoundsOf(s.lease), newest, s.now) {
-		s.lease = nil
-	}
-	for i := range targets {
-		targets[i].Rounds = s.lease
-	}
-	for _, plan := range NewPlans(p, targets, s.now) {
-		if s.carryOut(p, &plan) {
-			deleted++
-		}
-	}
-	return deleted
-}
-
-// carryOut plays the API server: the first of those that write the lease at once wins.
-func (s *machineSet) carryOut(p *Policy, plan *Plan) (deleted bool) {
-	for _, action := range plan.Actions {
-		if s.crash != nil && s.crash() {
-			return false
-		}
-		switch action := action.(type) {
-		case remediation.WriteLease:
-			if s.lease != plan.Target.Rounds {
-				return false // Another plan was faster.
-			}
-			s.lease = action.Lease
-		case remediation.DeleteMachine:
-			created := s.machines[action.Machine.Name].CreationTimestamp.Time
-			rounds := RoundsOf(plan.Target.Rounds)
+// sync is a sync whose deletions are all accepted. It returns how many there were.
+func (s *machineSet) sync() (deleted int) {
+	noLease := func(string) *coordinationv1.Lease { return nil }
+	seen := func(*corev1.Node) []health.Sighting { return nil }
+	targets := s.policy.Evaluate(&Input{Observed: s.observed(), Seen: seen, Lease: noLease}, s.now)
+	var results []Result
+	for _, plan := range NewPlans(s.policy, targets, s.now) {
+		result := Result{Plan: &plan, Outcome: &remediation.Outcome{}}
+		if plan.Begins() {
+			rounds, created := plan.Target.Rounds, plan.Target.Machine.CreationTimestamp.Time
 			if rounds.belongs(created) {
 				rounds.Count--
 			}
-			s.lives = append(s.lives, s.now.Sub(created))
-			s.delays = append(s.delays, p.BackOff.Delay(rounds.Count))
-			delete(s.machines, action.Machine.Name)
-			deleted = true
+			s.lives, s.delays = append(s.lives, s.now.Sub(created)), append(s.delays, s.policy.BackOff.Delay(rounds.Count))
+			delete(s.machines, plan.Target.Machine.Name)
+			result.Outcome.Result = remediation.Requested
+			deleted++
 		}
+		results = append(results, result)
 	}
+	s.policy.CountRounds(results, s.now)
 	return deleted
 }
 
-func newMachineSet(t *testing.T) *machineSet {
-	t.Helper()
-	return &machineSet{t: t, now: epoch, machines: map[string]*instance{}}
+// rounds are those that the owner has had.
+func (s *machineSet) rounds() int32 {
+	return s.policy.Rounds.of(machine("m"), s.policy.BackOff, s.now).Count
+}
+
+func newMachineSet() *machineSet {
+	all := func(p *Policy) { p.Criteria.MaxUnhealthy = intstr.FromString("100%") }
+	return &machineSet{now: epoch, machines: map[string]*instance{}, policy: policy(all)}
 }
 
 // TestLivesOfMachines has the lives of M14.5, and what M14.6 says about the autoscaler.
@@ -137,11 +115,11 @@ func TestLivesOfMachines(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s, p := newMachineSet(t), policy()
+			s := newMachineSet()
 			s.add(tc.fails, 0)
 			var ends []time.Duration
 			for s.now.Before(epoch.Add(time.Hour)) && len(ends) < len(tc.ends) {
-				if s.sync(p) > 0 {
+				if s.sync() > 0 {
 					ends = append(ends, s.now.Sub(epoch))
 					s.add(tc.fails, 0)
 				}
@@ -157,7 +135,7 @@ func TestLivesOfMachines(t *testing.T) {
 // M14.3), and so do those that follow.
 func TestBackOffOfTen(t *testing.T) {
 	t.Parallel()
-	s, p := newMachineSet(t), policy()
+	s := newMachineSet()
 	for range 7 {
 		s.add(30*time.Second, 0)
 	}
@@ -165,134 +143,70 @@ func TestBackOffOfTen(t *testing.T) {
 		s.add(4*time.Minute, 0)
 	}
 	s.now = epoch.Add(30 * time.Second)
-	require.Equal(t, 1, s.sync(p), "M14.4: one of them writes the lease")
-	require.Equal(t, 6, s.sync(p), "M14.3: the others belong to its round")
-	require.Equal(t, int32(1), RoundsOf(s.lease).Count)
+	require.Equal(t, 7, s.sync())
+	require.Equal(t, int32(1), s.rounds())
 	s.now = epoch.Add(4 * time.Minute)
-	require.Equal(t, 3, s.sync(p), "M14.3: however late they fail")
-	require.Equal(t, int32(1), RoundsOf(s.lease).Count, "M14.3: it is one round")
+	require.Equal(t, 3, s.sync(), "M14.3: however late they fail")
+	require.Equal(t, int32(1), s.rounds(), "M14.3: it is one round")
 
 	for range 10 {
 		s.add(time.Second, 0)
 	}
 	s.now = epoch.Add(9*time.Minute - time.Second)
-	require.Zero(t, s.sync(p), "M14.2")
+	require.Zero(t, s.sync(), "M14.2")
 	s.now = s.now.Add(time.Second)
-	require.Equal(t, 1, s.sync(p))
-	require.Equal(t, 9, s.sync(p))
-	require.Equal(t, int32(2), RoundsOf(s.lease).Count)
+	require.Equal(t, 10, s.sync())
+	require.Equal(t, int32(2), s.rounds())
 }
 
-// TestBackOffEnds: a healthy replacement, or time, has the owner begin anew (spec M14.3).
+// TestBackOffEnds: a healthy replacement has the owner begin anew (spec M14.3).
 func TestBackOffEnds(t *testing.T) {
 	t.Parallel()
-	begun := func(t *testing.T) (*machineSet, *Policy) {
-		t.Helper()
-		s, p := newMachineSet(t), policy()
-		s.add(time.Second, 0)
-		s.now = epoch.Add(time.Second)
-		require.Equal(t, 1, s.sync(p))
-		return s, p
-	}
-	t.Run("M14.3 a healthy replacement", func(t *testing.T) {
-		t.Parallel()
-		s, p := begun(t)
-		s.add(0, time.Minute)
-		s.now = s.now.Add(time.Minute)
-		s.sync(p)
-		require.Nil(t, s.lease, "M14.4: deleted when n = 0")
-		s.add(time.Second, 0)
-		s.now = s.now.Add(time.Second)
-		require.Equal(t, 1, s.sync(p), "at once")
-	})
-	t.Run("M14.3 a healthy one of before is no sign", func(t *testing.T) {
-		t.Parallel()
-		s, p := newMachineSet(t), policy()
-		s.add(0, time.Second)
-		s.add(10*time.Second, 0)
-		s.now = epoch.Add(10 * time.Second)
-		require.Equal(t, 1, s.sync(p))
-		s.sync(p)
-		require.NotNil(t, s.lease)
-	})
-	t.Run("M14.3 three caps", func(t *testing.T) {
-		t.Parallel()
-		s, p := begun(t)
-		s.now = epoch.Add(time.Hour)
-		s.sync(p)
-		require.NotNil(t, s.lease)
-		s.now = s.now.Add(time.Second)
-		s.sync(p)
-		require.Nil(t, s.lease)
-	})
+	s := newMachineSet()
+	s.add(0, time.Second)
+	s.add(10*time.Second, 0)
+	s.now = epoch.Add(10 * time.Second)
+	require.Equal(t, 1, s.sync())
+	s.add(0, time.Minute)
+	s.sync()
+	require.EqualValues(t, 1, s.rounds(), "M14.3: a healthy one of before is no sign")
+	s.now = s.now.Add(time.Minute)
+	s.sync()
+	require.Zero(t, s.rounds())
+	s.add(time.Second, 0)
+	s.now = s.now.Add(time.Second)
+	require.Equal(t, 1, s.sync(), "at once")
 }
 
-// TestBackOffProperties holds for all that providers do, and wherever the controller stops.
+// TestBackOffProperties holds for all that providers do.
 func TestBackOffProperties(t *testing.T) {
 	t.Parallel()
-	for name, crashes := range map[string]int{"M14 without a stop": 0, "M14.4 stopped at any action": 3} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			deleted, delayed := 0, 0
-			for seed := range uint64(200) {
-				random := rand.New(rand.NewPCG(1, seed))
-				s, p := newMachineSet(t), policy()
-				if crashes > 0 {
-					s.crash = func() bool { return random.IntN(crashes) == 0 }
+	deleted, delayed := 0, 0
+	for seed := range uint64(200) {
+		random := rand.New(rand.NewPCG(1, seed))
+		s := newMachineSet()
+		for s.now.Before(epoch.Add(3 * time.Hour)) {
+			for len(s.machines) < 3 {
+				fails := time.Duration(1+random.IntN(900)) * time.Second
+				if random.IntN(12) == 0 {
+					s.add(0, fails)
+				} else {
+					s.add(fails, 0)
 				}
-				for s.now.Before(epoch.Add(3 * time.Hour)) {
-					for len(s.machines) < 3 {
-						fails := time.Duration(1+random.IntN(900)) * time.Second
-						if random.IntN(12) == 0 {
-							s.add(0, fails)
-						} else {
-							s.add(fails, 0)
-						}
-					}
-					before := RoundsOf(s.lease).Count
-					s.sync(p)
-					require.LessOrEqual(t, RoundsOf(s.lease).Count, before+1, "M14.3: a sync begins one round")
-					s.now = s.now.Add(time.Duration(1+random.IntN(60)) * time.Second)
-				}
-				for i := range s.lives {
-					require.GreaterOrEqual(t, s.lives[i], s.delays[i], "M14.2: no Machine dies younger than its delay")
-					if s.delays[i] > 0 {
-						delayed++
-					}
-				}
-				deleted += len(s.lives)
 			}
-			require.Greater(t, deleted, 1000, "the test itself")
-			require.Greater(t, delayed, 1000, "the test itself")
-		})
+			before := s.rounds()
+			s.sync()
+			require.LessOrEqual(t, s.rounds(), before+1, "M14.3: a sync begins one round")
+			s.now = s.now.Add(time.Duration(1+random.IntN(60)) * time.Second)
+		}
+		for i := range s.lives {
+			require.GreaterOrEqual(t, s.lives[i], s.delays[i], "M14.2: no Machine dies younger than its delay")
+			if s.delays[i] > 0 {
+				delayed++
+			}
+		}
+		deleted += len(s.lives)
 	}
-}
-
-// TestBackOffSurvivesStops: with and without stops between the writes, and with another process
-// after each, Machines of one owner that fail at once end in the same round (spec M14.4, P8).
-func TestBackOffSurvivesStops(t *testing.T) {
-	t.Parallel()
-	for stop := range 4 { // Before the lease, the last look, the deletion; never.
-		t.Run(fmt.Sprintf("M14.4 stopped before action %d", stop), func(t *testing.T) {
-			t.Parallel()
-			s, p := newMachineSet(t), policy()
-			s.add(30*time.Second, 0)
-			s.now = epoch.Add(30 * time.Second)
-			actions := 0
-			s.crash = func() bool { actions++; return actions == stop+1 }
-			if s.sync(p) == 0 {
-				s.now = s.now.Add(10 * time.Second)
-				require.Equal(t, 1, s.sync(p), "the next process deletes it at once")
-			}
-			require.Equal(t, int32(1), RoundsOf(s.lease).Count, "it is one round")
-			s.crash = nil
-			s.add(time.Second, 0)
-			created := s.now
-			for s.sync(p) == 0 {
-				s.now = s.now.Add(time.Second)
-			}
-			require.Equal(t, 5*time.Minute, s.now.Sub(created))
-			require.Equal(t, int32(2), RoundsOf(s.lease).Count)
-		})
-	}
+	require.Greater(t, deleted, 1000, "the test itself")
+	require.Greater(t, delayed, 1000, "the test itself")
 }

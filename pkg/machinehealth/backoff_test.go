@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
@@ -29,28 +28,6 @@ func TestDelay(t *testing.T) {
 	require.Equal(t, time.Duration(math.MaxInt64), BackOff{Base: time.Hour, Cap: math.MaxInt64}.Delay(math.MaxInt32), "M14.1: no overflow")
 }
 
-func TestRoundsOf(t *testing.T) {
-	t.Parallel()
-	last := epoch.Add(time.Minute)
-	for name, tc := range map[string]struct {
-		lease *coordinationv1.Lease
-		want  Rounds
-	}{
-		"M14.4 no lease":          {nil, Rounds{}},
-		"M14.4 rounds":            {roundsLease(3, last), Rounds{Count: 3, Last: last}},
-		"M14.4 none":              {roundsLease(0, last), Rounds{}},
-		"M14.4 a negative number": {roundsLease(-3, last), Rounds{}},
-		"M14.4 an empty lease":    {&coordinationv1.Lease{}, Rounds{}},
-		"M14.4 no last round":     {&coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{LeaseTransitions: new(int32(3))}}, Rounds{}},
-		"M14.4 no number":         {&coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{RenewTime: new(metav1.NewMicroTime(last))}}, Rounds{}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			require.Equal(t, tc.want, RoundsOf(tc.lease))
-		})
-	}
-}
-
 func TestDue(t *testing.T) {
 	t.Parallel()
 	last := epoch.Add(700 * time.Millisecond)
@@ -66,6 +43,7 @@ func TestDue(t *testing.T) {
 		"M14.3 made before the round, it belongs to it":   {Rounds{1, last}, epoch.Add(-time.Second), 0},
 		"M14.3 made before the second one":                {Rounds{2, last}, epoch.Add(-time.Second), 5 * time.Minute},
 		"M14.3 made in the same second, by whole seconds": {Rounds{1, last}, epoch, 5 * time.Minute},
+		"M14.3 not after the end of the rounds":           {Rounds{9, last}, epoch.Add(50 * time.Minute), 10*time.Minute + 700*time.Millisecond},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -74,86 +52,70 @@ func TestDue(t *testing.T) {
 	}
 }
 
-func TestOver(t *testing.T) {
+// TestRounds: what an owner has gone through is known until a Machine that it has created since is healthy, or for three
+// caps. A new process knows the last deletion of the history (spec M14.3, M14.4).
+func TestRounds(t *testing.T) {
 	t.Parallel()
-	rounds := Rounds{Count: 2, Last: epoch.Add(500 * time.Millisecond)}
-	for name, tc := range map[string]struct {
-		rounds  Rounds
-		healthy time.Time
-		after   time.Duration
-		want    bool
-	}{
-		"M14.3 none has begun":                  {rounds: Rounds{}, healthy: epoch, after: 100 * time.Hour},
-		"M14.3 nothing is healthy":              {rounds: rounds, after: time.Minute},
-		"M14.3 a healthy one of before":         {rounds: rounds, healthy: epoch.Add(-time.Second), after: time.Minute},
-		"M14.3 a healthy one created since":     {rounds: rounds, healthy: epoch.Add(time.Second), after: time.Minute, want: true},
-		"M14.3 a healthy one, by whole seconds": {rounds: rounds, healthy: epoch, after: time.Minute, want: true},
-		"M14.3 shortly before three caps":       {rounds: rounds, after: time.Hour + 500*time.Millisecond - 1},
-		"M14.3 after three caps":                {rounds: rounds, after: time.Hour + 500*time.Millisecond, want: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			require.Equal(t, tc.want, defaultBackOff.Over(tc.rounds, tc.healthy, epoch.Add(tc.after)))
-		})
+	m, begun := machine("m"), epoch.Add(500*time.Millisecond)
+	at := func(after time.Duration) *metav1.Time { return new(metav1.NewTime(epoch.Add(after))) }
+	entry := func(change ...func(*v1beta1.Remediation)) v1beta1.Remediation {
+		e := v1beta1.Remediation{Owner: string(m.Owner().UID), Reason: v1beta1.TriggerMachineFailed, Started: at(0)}
+		for _, apply := range change {
+			apply(&e)
+		}
+		return e
 	}
-}
-
-// TestBackOffLease: what the lease of an owner says (spec M2, M14.4).
-func TestBackOffLease(t *testing.T) {
-	t.Parallel()
-	now := epoch.Add(time.Hour + 300*time.Millisecond)
-	whole := new(metav1.NewMicroTime(epoch.Add(time.Hour)))
-	describe := map[string]string{"nhc-controller.io/owner": "MachineSet.machine.openshift.io/machines/set"}
-	lease := func(count, seconds int32, acquired *metav1.MicroTime) *coordinationv1.Lease {
-		return &coordinationv1.Lease{
-			ObjectMeta: metav1.ObjectMeta{Name: "machine-owner-set-uid", Annotations: describe},
-			Spec:       coordinationv1.LeaseSpec{HolderIdentity: new(ours), LeaseTransitions: &count, AcquireTime: acquired, RenewTime: whole, LeaseDurationSeconds: &seconds},
+	two := func(r *RoundsByOwner) { r.replace(m.Owner().UID, Rounds{}, Rounds{Count: 2, Last: begun}) }
+	healthy := func(created time.Duration) func(*RoundsByOwner) {
+		return func(r *RoundsByOwner) {
+			two(r)
+			r.healthy(machine("n", createdAt(epoch.Add(created))), defaultBackOff, epoch.Add(time.Minute))
 		}
 	}
-	stored := func(count, seconds int32, acquired *metav1.MicroTime) *coordinationv1.Lease {
-		l := lease(count, seconds, acquired)
-		l.UID, l.ResourceVersion = "rounds-uid", "6"
-		return l
+	recalls := func(entries ...v1beta1.Remediation) func(*RoundsByOwner) {
+		return func(r *RoundsByOwner) { r.Recall(entries) }
 	}
-	first := new(metav1.NewMicroTime(epoch))
-	noAcquireTime := roundsLease(1, epoch)
-	noAcquireTime.Spec.AcquireTime = nil
 	for name, tc := range map[string]struct {
-		old     *coordinationv1.Lease
-		machine *Machine
-		want    *coordinationv1.Lease
+		change func(*RoundsByOwner)
+		after  time.Duration
+		want   int32
 	}{
-		"M14.4 the first round":                         {nil, machine("m"), lease(1, 300, whole)},
-		"M14.4 the second one":                          {roundsLease(1, epoch), machine("m", createdAt(epoch.Add(time.Minute))), stored(2, 600, first)},
-		"M14.4 the fourth one":                          {roundsLease(3, epoch), machine("m", createdAt(epoch.Add(time.Minute))), stored(4, 1200, first)},
-		"M14.4 a last one that cannot be counted":       {roundsLease(math.MaxInt32, epoch), machine("m", createdAt(epoch.Add(time.Minute))), stored(math.MaxInt32, 1200, first)},
-		"M14.4 a lease of no rounds begins anew":        {roundsLease(0, epoch), machine("m"), stored(1, 300, whole)},
-		"M14.4 without acquireTime":                     {noAcquireTime, machine("m"), stored(2, 600, whole)},
-		"M14.3 a Machine of the last round begins none": {roundsLease(1, epoch.Add(time.Second)), machine("m"), nil},
+		"M14.3 none":                            {change: func(*RoundsByOwner) {}},
+		"M14.3 two":                             {change: two, want: 2},
+		"M14.3 another sync has begun one":      {change: func(r *RoundsByOwner) { two(r); two(r) }, want: 2},
+		"M14.3 shortly before three caps":       {change: two, after: time.Hour + 500*time.Millisecond - 1, want: 2},
+		"M14.3 after three caps":                {change: two, after: time.Hour + 500*time.Millisecond},
+		"M14.3 a healthy one of before":         {change: healthy(-time.Second), want: 2},
+		"M14.3 a healthy one created since":     {change: healthy(time.Second)},
+		"M14.3 a healthy one, by whole seconds": {change: healthy(0)},
+		"M14.4 a new process":                   {change: recalls(entry(), entry(func(e *v1beta1.Remediation) { e.Started = at(-time.Minute) })), want: 1},
+		"M14.4 which knows more":                {change: func(r *RoundsByOwner) { two(r); recalls(entry())(r) }, want: 2},
+		"M14.4 its replacement was healthy":     {change: recalls(entry(func(e *v1beta1.Remediation) { e.Finished = at(time.Minute) }))},
+		"M14.4 nothing was deleted":             {change: recalls(entry(func(e *v1beta1.Remediation) { e.Started = nil }))},
+		"M14.1 it had a Node":                   {change: recalls(entry(func(e *v1beta1.Remediation) { e.Reason = "" }))},
+		"M14.4 another owner":                   {change: recalls(entry(func(e *v1beta1.Remediation) { e.Owner = "other" }))},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			before := tc.old.DeepCopy()
-			require.Equal(t, tc.want, defaultBackOff.begin(tc.old, testOwner, tc.machine, now))
-			require.Equal(t, before, tc.old, "what is cached is not changed")
+			r := &RoundsByOwner{}
+			tc.change(r)
+			require.Equal(t, tc.want, r.of(m, defaultBackOff, epoch.Add(tc.after)).Count)
 		})
 	}
-	require.True(t, IsBackOffLease("machine-owner-set-uid"))
-	require.False(t, IsBackOffLease("node-m"))
-	tiny := BackOff{Base: time.Millisecond, Cap: time.Millisecond}
-	require.Equal(t, int32(1), *tiny.begin(nil, testOwner, machine("m"), now).Spec.LeaseDurationSeconds, "M14.4: a lease that the API accepts")
-	core := machine("m", func(m *Machine) { m.OwnerReferences[0].APIVersion = "v1" })
-	require.Equal(t, "MachineSet/machines/set", defaultBackOff.begin(nil, testOwner, core, now).Annotations["nhc-controller.io/owner"])
+	r := &RoundsByOwner{}
+	two(r)
+	require.Equal(t, 1, r.Owners(defaultBackOff, epoch))
+	require.Zero(t, r.Owners(defaultBackOff, epoch.Add(2*time.Hour)))
+	require.Zero(t, r.of(machine("m", noOwner), defaultBackOff, epoch))
 }
 
 // TestBackOffDecides: which deletions are slowed down, and how.
 func TestBackOffDecides(t *testing.T) {
 	t.Parallel()
 	rounds := func(count int32) func(*Target) {
-		return func(t *Target) { t.Rounds = roundsLease(count, epoch.Add(-time.Minute)) }
+		return func(t *Target) { t.Rounds = Rounds{Count: count, Last: epoch.Add(-time.Minute)} }
 	}
 	confirmAndDelete := []string{"Confirm", "DeleteMachine m"}
-	counted := []string{"Confirm", "WriteLease machine-owner-set-uid", "DeleteMachine m"}
 	for name, tc := range map[string]struct {
 		policy  func(*Policy)
 		target  Target
@@ -161,10 +123,10 @@ func TestBackOffDecides(t *testing.T) {
 		refused bool
 		actions []string
 	}{
-		"M14.1 the first one that failed":        {target: target(machine("m", noNode, failedPhase), because(v1beta1.TriggerMachineFailed)), actions: counted},
-		"M14.1 the first one that never started": {target: target(machine("m", noNode), because(v1beta1.TriggerNodeStartupTimeout)), actions: counted},
+		"M14.1 the first one that failed":        {target: target(machine("m", noNode, failedPhase), because(v1beta1.TriggerMachineFailed)), actions: confirmAndDelete},
+		"M14.1 the first one that never started": {target: target(machine("m", noNode), because(v1beta1.TriggerNodeStartupTimeout)), actions: confirmAndDelete},
 		"M14.2 a nanosecond too young":           {target: target(machine("m", noNode, failedPhase), because(v1beta1.TriggerMachineFailed), rounds(1)), now: 5*time.Minute - 1, refused: true},
-		"M14.2 old enough":                       {target: target(machine("m", noNode, failedPhase), because(v1beta1.TriggerMachineFailed), rounds(1)), now: 5 * time.Minute, actions: counted},
+		"M14.2 old enough":                       {target: target(machine("m", noNode, failedPhase), because(v1beta1.TriggerMachineFailed), rounds(1)), now: 5 * time.Minute, actions: confirmAndDelete},
 		"M14.2 too young to have started":        {target: target(machine("m", noNode), because(v1beta1.TriggerNodeStartupTimeout), rounds(2)), now: 10*time.Minute - 1, refused: true},
 		"M14.1 a missing Node is not slowed":     {target: target(machine("m"), because(v1beta1.TriggerNodeMissing), rounds(9), func(t *Target) { t.NodeUID = "" }), actions: confirmAndDelete},
 		"M14.1 a condition is not slowed":        {target: target(machine("m"), rounds(9), func(t *Target) { t.NodeUID = "" }), actions: confirmAndDelete},
@@ -184,7 +146,7 @@ func TestBackOffDecides(t *testing.T) {
 			if !tc.refused {
 				return
 			}
-			due := defaultBackOff.Due(RoundsOf(tc.target.Rounds), epoch)
+			due := defaultBackOff.Due(tc.target.Rounds, epoch)
 			require.Equal(t, v1beta1.DecidedBackOff, plan.Reason)
 			require.Equal(t, []time.Time{due, due}, []time.Time{plan.Until, plan.Recheck}, "M14.2: nextCheckTime, and the sync wakes up for it")
 		})

@@ -160,20 +160,12 @@ func nodeLease(holder string, renewed time.Time, seconds int32) *coordinationv1.
 	}
 }
 
-// roundsLease returns the lease of the owner of the Machines of the tests.
-func roundsLease(count int32, last time.Time) *coordinationv1.Lease {
-	return &coordinationv1.Lease{
-		ObjectMeta: metav1.ObjectMeta{Name: "machine-owner-set-uid", UID: "rounds-uid", ResourceVersion: "6"},
-		Spec:       coordinationv1.LeaseSpec{LeaseTransitions: &count, RenewTime: new(metav1.NewMicroTime(last)), AcquireTime: new(metav1.NewMicroTime(epoch))},
-	}
-}
-
 // policy returns a policy that deletes its only target.
 func policy(changes ...func(*Policy)) *Policy {
 	p := &Policy{
 		Owner: testOwner, Criteria: &Criteria{API: v1beta1.MachineAPIOpenShift, Strategy: Delete, StartupTimeout: 10 * time.Minute},
 		Summary: Summary{Expected: 1, MaxUnhealthy: intstr.FromString("100%"), Limit: 1},
-		BackOff: BackOff{Base: DefaultBackOffBase, Cap: DefaultBackOffCap},
+		BackOff: BackOff{Base: DefaultBackOffBase, Cap: DefaultBackOffCap}, Rounds: &RoundsByOwner{},
 	}
 	for _, change := range changes {
 		change(p)

@@ -16,7 +16,6 @@ import (
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
-	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 )
 
 // Strategy is how Machines are remediated.
@@ -39,6 +38,7 @@ const (
 
 // Criteria are the content of a MachineHealthCheck, as far as it can be understood.
 type Criteria struct {
+	name string
 	// Selector matches Machines of API in the namespace of the MachineHealthCheck.
 	Selector labels.Selector
 	// API is the group of the Machines.
@@ -64,7 +64,7 @@ type Criteria struct {
 // NewCriteria reads a MachineHealthCheck. It always returns usable criteria: it leaves out
 // what cannot be understood, and names it in Problem.
 func NewCriteria(check *v1beta1.MachineHealthCheck) Criteria {
-	c := Criteria{Selector: labels.Nothing(), API: v1beta1.MachineAPIOpenShift, Strategy: Delete}
+	c := Criteria{name: check.Name, Selector: labels.Nothing(), API: v1beta1.MachineAPIOpenShift, Strategy: Delete}
 	_, c.Paused = check.Annotations[v1beta1.AnnotationPaused]
 	if selector, err := metav1.LabelSelectorAsSelector(&check.Spec.Selector); err != nil {
 		c.fail("Invalid selector: " + err.Error())
@@ -192,27 +192,10 @@ const conditionTerminating = "Terminating"
 // MachineHealthCheck claims no Node.
 func (c *Criteria) OnlyTermination() bool { return c.onlyTermination }
 
-// HasTemplateOf reports whether the CR, which is in the namespace of the MachineHealthCheck, was made from its
-// template. The version and the namespace of the reference do not count (spec M12.1).
-func (c *Criteria) HasTemplateOf(cr *object.CR) bool {
-	if c.Template == nil || c.Template.Name == "" {
-		return false
-	}
-	made := cr.GroupVersionKind().GroupKind()
-	made.Kind += v1alpha1.TemplateKindSuffix
-	return c.Template.GroupVersionKind().GroupKind() == made && c.Template.Name == cr.ClonedFrom(c.API)
-}
-
 // deletes reports whether the MachineHealthCheck remediates a Machine by deleting it. A reboot does not help a
 // failed Machine (spec M10.1).
 func (c *Criteria) deletes(machine *Machine) bool {
 	return c.Strategy == Delete || (c.Strategy == Annotate && machine.Failed())
-}
-
-// Powerless reports whether the MachineHealthCheck can never act on a Machine. Then it does not keep other health
-// checks from it (spec M7.4). template means that its template can be used.
-func (c *Criteria) Powerless(machine *Machine, controlPlane, template bool) bool {
-	return c.Problem != "" || c.Paused || c.unable(machine, controlPlane, template) != ""
 }
 
 // unable returns why the strategy cannot be used for a Machine, empty if it can.
@@ -231,4 +214,17 @@ func (c *Criteria) unable(machine *Machine, controlPlane, template bool) v1alpha
 // Selects reports whether the MachineHealthCheck selects the Machine, which is in its namespace.
 func (c *Criteria) Selects(machine *Machine) bool {
 	return machine.API() == c.API && c.Selector.Matches(labels.Set(machine.Labels))
+}
+
+// Precedes reports whether a MachineHealthCheck keeps another one, of a later name, from remediating a target
+// that both select: the first by name works. One that only replaces terminating Machines comes after all others,
+// but no other keeps it from a Machine that is terminating (spec M7.4).
+func (c *Criteria) Precedes(other *Criteria, t *Target) bool {
+	switch {
+	case !c.Selects(t.Machine):
+		return false
+	case c.OnlyTermination() != other.OnlyTermination():
+		return other.OnlyTermination() && t.Verdict.Trigger != v1beta1.TriggerUnhealthyCondition
+	}
+	return c.name < other.name
 }

@@ -237,28 +237,24 @@ func TestSelects(t *testing.T) {
 	}
 }
 
-// TestPowerless: which MachineHealthCheck cannot act on a Machine, and so keeps no other from it (spec M7.4).
-func TestPowerless(t *testing.T) {
+// TestUnable: for which Machine a strategy cannot be used.
+func TestUnable(t *testing.T) {
 	t.Parallel()
-	paused := func(c *Criteria) { c.Paused = true }
-	broken := func(c *Criteria) { c.Problem = "timeout must be a duration: x" }
 	of := func(strategy Strategy) func(*Criteria) { return func(c *Criteria) { c.Strategy = strategy } }
 	for name, tc := range map[string]struct {
 		criteria     func(*Criteria)
 		change       func(*Machine)
 		controlPlane bool
 		noTemplate   bool
-		want         bool
+		want         v1alpha1.DecisionReason
 	}{
-		"M7.4 one that deletes":                           {criteria: of(Delete)},
-		"M7.4 one that is paused":                         {criteria: paused, want: true},
-		"M7.4 one that cannot be understood":              {criteria: broken, want: true},
-		"M10.1 nothing would replace the Machine":         {criteria: of(Delete), change: noOwner, want: true},
+		"M10.1 one that deletes":                          {criteria: of(Delete)},
+		"M10.1 nothing would replace the Machine":         {criteria: of(Delete), change: noOwner, want: v1beta1.DecidedNoController},
 		"M11.1 an annotation needs no owner":              {criteria: of(Annotate), change: noOwner},
-		"M10.1 but one that has failed is deleted":        {criteria: of(Annotate), change: func(m *Machine) { noOwner(m); failedPhase(m) }, want: true},
+		"M10.1 but one that has failed is deleted":        {criteria: of(Annotate), change: func(m *Machine) { noOwner(m); failedPhase(m) }, want: v1beta1.DecidedNoController},
 		"M12 a template needs no owner":                   {criteria: of(Template), change: noOwner},
-		"M12.1 there is no template":                      {criteria: of(Template), noTemplate: true, want: true},
-		"M13.3 F7 a control plane Machine of Cluster API": {criteria: of(Delete), change: ofClusterAPI, controlPlane: true, want: true},
+		"M12.1 there is no template":                      {criteria: of(Template), noTemplate: true, want: v1beta1.DecidedTemplateUnavailable},
+		"M13.3 F7 a control plane Machine of Cluster API": {criteria: of(Delete), change: ofClusterAPI, controlPlane: true, want: v1beta1.DecidedControlPlaneProvider},
 		"M13.3 for a template it is none":                 {criteria: of(Template), change: ofClusterAPI, controlPlane: true},
 		"M13.1 a control plane Machine of OpenShift":      {criteria: of(Delete), controlPlane: true},
 	} {
@@ -269,7 +265,37 @@ func TestPowerless(t *testing.T) {
 			if tc.change != nil {
 				tc.change(m)
 			}
-			require.Equal(t, tc.want, c.Powerless(m, tc.controlPlane, !tc.noTemplate))
+			require.Equal(t, tc.want, c.unable(m, tc.controlPlane, !tc.noTemplate))
+		})
+	}
+}
+
+// TestPrecedes: of several MachineHealthChecks that select a Machine, which keeps another one from it (spec M7.4).
+func TestPrecedes(t *testing.T) {
+	t.Parallel()
+	named := func(name string, termination bool) *Criteria {
+		return &Criteria{name: name, API: v1beta1.MachineAPIOpenShift, Selector: labels.Everything(), onlyTermination: termination}
+	}
+	nothing := named("a", false)
+	nothing.Selector = labels.Nothing()
+	for name, tc := range map[string]struct {
+		first, other *Criteria
+		trigger      string
+		want         bool
+	}{
+		"M7.4 the first by name":                      {first: named("a", false), other: named("b", false), want: true},
+		"M7.4 the second":                             {first: named("b", false), other: named("a", false)},
+		"M7.4 one that does not select it":            {first: nothing, other: named("b", false)},
+		"M7.4 a termination MHC comes after":          {first: named("a", true), other: named("b", false)},
+		"M7.4 so it waits, whatever its name is":      {first: named("b", false), other: named("a", true), trigger: v1beta1.TriggerMachineFailed, want: true},
+		"M7.4 but not if the Machine is terminating":  {first: named("b", false), other: named("a", true), trigger: v1beta1.TriggerUnhealthyCondition},
+		"M7.4 the first of several termination MHCs":  {first: named("a", true), other: named("b", true), trigger: v1beta1.TriggerUnhealthyCondition, want: true},
+		"M7.4 the second of several termination MHCs": {first: named("b", true), other: named("a", true)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			target := &Target{Observed: Observed{Machine: machine("m")}, Verdict: Verdict{State: Unhealthy, Trigger: tc.trigger}}
+			require.Equal(t, tc.want, tc.first.Precedes(tc.other, target))
 		})
 	}
 }

@@ -44,11 +44,7 @@ func (p *Policy) Decision(result Result) v1alpha1.Decision {
 	case remediation.StillDeleting:
 		reason, until = v1alpha1.DecidedAwaitingDeletion, time.Time{}
 	case remediation.LeaseLost:
-		switch {
-		case !plan.Begins():
-		case plan.Target.NodeUID == "": // Another Machine of the owner has begun the round.
-			reason, until = v1alpha1.DecidedNextBatch, time.Time{}
-		default:
+		if plan.Begins() {
 			reason, until, message = v1alpha1.DecidedLeaseTaken, time.Time{}, "Another client has changed the lease in the meantime"
 		}
 	case remediation.Deferred:
@@ -127,16 +123,16 @@ func (p *Policy) explainHeld(t *Target, reason v1alpha1.DecisionReason) string {
 		return "The clock of the controller is too far ahead of the clock of the API server, so the controller cannot know how long a condition has lasted"
 	case v1alpha1.DecidedClusterUpgrading:
 		if !p.Upgrading {
-			return "The machine configuration of Node " + t.Machine.Node + " is being updated"
+			return remediation.Updating
 		}
-		return "The cluster is being upgraded"
+		return remediation.Upgrading
 	case v1alpha1.DecidedPaused:
 		return "The MachineHealthCheck has annotation " + v1beta1.AnnotationPaused
 	case v1alpha1.DecidedGateClosed:
 		if p.Summary.Allowed() {
 			return "More Machines were unhealthy than maxUnhealthy allows. This one was so then, and may be booting: it has to stay unhealthy for its timeout once more"
 		}
-		return "More Machines are unhealthy than maxUnhealthy allows: condition " + v1beta1.ConditionRemediationAllowed + " has the numbers"
+		return "More Machines are unhealthy than maxUnhealthy allows: it begins when enough of them are healthy again"
 	case v1beta1.DecidedMachinePaused:
 		if t.Machine.Unmanaged {
 			return "The Machine API is not authoritative for the Machine"
@@ -152,7 +148,7 @@ func (p *Policy) explainHeld(t *Target, reason v1alpha1.DecisionReason) string {
 		if t.Obstacles.OtherCheck == "" {
 			return "MachineHealthCheck " + t.Obstacles.UnreadCheck + " may be remediating the Machine: its remediation objects cannot be read yet"
 		}
-		return "MachineHealthCheck " + t.Obstacles.OtherCheck + " also selects the Machine, and has precedence or does not allow its remediation"
+		return "MachineHealthCheck " + t.Obstacles.OtherCheck + " also selects the Machine, and comes first by its name, or is at work on it"
 	case v1beta1.DecidedNoController:
 		return "No controller owns the Machine, so nothing would replace it"
 	case v1beta1.DecidedControlPlaneProvider:
@@ -200,9 +196,8 @@ func explainOverdue(t *Target) string {
 }
 
 func (p *Policy) explainBackOff(t *Target) string {
-	rounds := RoundsOf(t.Rounds)
 	return fmt.Sprintf("Machines of %s have failed before they joined (rounds so far: %d). The controller deletes this one %s after its creation at the earliest",
-		t.Machine.Owner().Name, rounds.Count, p.BackOff.Due(rounds, t.Machine.CreationTimestamp.Time).Sub(t.Machine.CreationTimestamp.Time))
+		t.Machine.Owner().Name, t.Rounds.Count, p.BackOff.Due(t.Rounds, t.Machine.CreationTimestamp.Time).Sub(t.Machine.CreationTimestamp.Time))
 }
 
 // explainForeign names the remediation object that blocks the plan. It is nil if it is unknown.

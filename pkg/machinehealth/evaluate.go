@@ -48,9 +48,8 @@ type Input struct {
 	// Seen returns what was seen of the conditions of a Node. Lease returns a lease by name, nil if there is none.
 	Seen  func(*corev1.Node) []health.Sighting
 	Lease func(name string) *coordinationv1.Lease
-	// Held are the names of the leases that the MachineHealthCheck holds. Rounds are the leases that count rounds, by owner.
-	Held   sets.Set[string]
-	Rounds map[types.UID]*coordinationv1.Lease
+	// Held are the names of the leases that the MachineHealthCheck holds.
+	Held sets.Set[string]
 	// DeletionRequested is that of [Target].
 	DeletionRequested map[types.UID]bool
 	// Entries and History are those of the last report.
@@ -70,11 +69,17 @@ func (p *Policy) Evaluate(in *Input, now time.Time) []Target {
 			verdict = p.Criteria.Judge(o.Machine, o.NodeState, health.EvidenceOf(o.Node, in.Seen(o.Node)), remediated(o.Machine, o.Own), now)
 		}
 		if !o.Unselected {
+			if verdict.State == Healthy {
+				p.Rounds.healthy(o.Machine, p.BackOff, now)
+			}
 			if p.Summary.add(&verdict, now); in.quiet(o.Machine, verdict.State) {
 				continue
 			}
 		}
 		targets = append(targets, p.newTarget(in, o, verdict, now))
+	}
+	for i := range targets {
+		targets[i].Rounds = p.Rounds.of(targets[i].Machine, p.BackOff, now)
 	}
 	p.Summary.setLimit()
 	return targets
@@ -85,18 +90,7 @@ func (in *Input) quiet(machine *Machine, state State) bool {
 	if state != Healthy || in.DeletionRequested[machine.UID] || machine.Has(v1beta1.AnnotationRemediationStrategy) {
 		return false
 	}
-	return in.roundsOf(machine) == nil && (in.Held.Len() == 0 || !in.Held.Has(object.LeaseName(machine.Node)))
-}
-
-// roundsOf returns the lease that counts the rounds of the owner of a Machine, nil if there is none.
-func (in *Input) roundsOf(machine *Machine) *coordinationv1.Lease {
-	if len(in.Rounds) == 0 {
-		return nil
-	}
-	if owner := machine.Owner(); owner != nil {
-		return in.Rounds[owner.UID]
-	}
-	return nil
+	return in.Held.Len() == 0 || !in.Held.Has(object.LeaseName(machine.Node))
 }
 
 // newTarget returns what is known of a Machine that was judged, without what other Machines and health checks add.
@@ -114,7 +108,6 @@ func (p *Policy) newTarget(in *Input, o *Observed, verdict Verdict, now time.Tim
 	if t.Machine.Node != "" {
 		t.Lease = in.Lease(object.LeaseName(t.Machine.Node)) // It may outlive the Node.
 	}
-	t.Rounds = in.roundsOf(t.Machine)
 	t.Begun = t.begunAt(entry, p.hasDeleted(&t, in.History))
 	return t
 }
@@ -167,35 +160,6 @@ func (p *Policy) hasDeleted(t *Target, history []v1beta1.Remediation) bool {
 		open := entry.Started != nil && entry.Finished == nil && entry.Closed == nil
 		return open && entry.Machine == t.Machine.Name && entry.RemediationType == v1beta1.RemediationMachineDeletion
 	})
-}
-
-// EndRounds returns the leases of owners that begin anew, because a healthy Machine of theirs is among the targets, or
-// because their last round was long ago. It takes them from the targets.
-func (p *Policy) EndRounds(targets []Target, now time.Time) (over []*coordinationv1.Lease) {
-	newest := map[types.UID]time.Time{}
-	leases := map[types.UID]*coordinationv1.Lease{}
-	for i := range targets {
-		t := &targets[i]
-		if t.Rounds == nil {
-			continue
-		}
-		owner := t.Machine.Owner().UID
-		leases[owner] = t.Rounds
-		if created := t.Machine.CreationTimestamp.Time; t.Verdict.State == Healthy && created.After(newest[owner]) {
-			newest[owner] = created
-		}
-	}
-	for owner, lease := range leases {
-		if p.BackOff.Over(RoundsOf(lease), newest[owner], now) {
-			over = append(over, lease)
-		}
-	}
-	for i := range targets {
-		if slices.Contains(over, targets[i].Rounds) {
-			targets[i].Rounds = nil
-		}
-	}
-	return over
 }
 
 // Machines are the Machines of one API in a namespace, by name.

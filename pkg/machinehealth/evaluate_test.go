@@ -58,7 +58,7 @@ func evaluate(in *Input, changes ...func(*Policy)) (*Policy, []Target) {
 }
 
 // TestTargets: a healthy Machine is no target, unless there is something to decide about it: a lease to release,
-// rounds to end, a key to remove.
+// a key to remove.
 func TestTargets(t *testing.T) {
 	t.Parallel()
 	m := machine("m")
@@ -67,19 +67,17 @@ func TestTargets(t *testing.T) {
 		input    Input
 		want     bool
 	}{
-		"healthy":                    {observed: observed(m)},
-		"unhealthy":                  {observed: observed(m, nodeNotReady), want: true},
-		"its Node is missing":        {observed: observed(m, missing), want: true},
-		"without a Node":             {observed: observed(machine("m", noNode)), want: true},
-		"under remediation":          {observed: observed(m, func(o *Observed) { o.Own = []*object.CR{cr("m")} }), want: true},
-		"being deleted":              {observed: observed(machine("m", deletingMachine)), want: true},
-		"no longer selected":         {observed: observed(m, func(o *Observed) { o.Unselected = true }), want: true},
-		"deletion requested":         {observed: observed(m), input: Input{DeletionRequested: map[types.UID]bool{"m-uid": true}}, want: true},
-		"M11.2 the second key":       {observed: observed(machine("m", secondKey)), want: true},
-		"M10.3 its lease is held":    {observed: observed(m), input: Input{Held: sets.New("node-m-node")}, want: true},
-		"the lease of another":       {observed: observed(m), input: Input{Held: sets.New("node-other")}},
-		"M14.3 its owner has rounds": {observed: observed(m), input: Input{Rounds: map[types.UID]*coordinationv1.Lease{"set-uid": {}}}, want: true},
-		"another owner has rounds":   {observed: observed(m), input: Input{Rounds: map[types.UID]*coordinationv1.Lease{"other-uid": {}}}},
+		"healthy":                 {observed: observed(m)},
+		"unhealthy":               {observed: observed(m, nodeNotReady), want: true},
+		"its Node is missing":     {observed: observed(m, missing), want: true},
+		"without a Node":          {observed: observed(machine("m", noNode)), want: true},
+		"under remediation":       {observed: observed(m, func(o *Observed) { o.Own = []*object.CR{cr("m")} }), want: true},
+		"being deleted":           {observed: observed(machine("m", deletingMachine)), want: true},
+		"no longer selected":      {observed: observed(m, func(o *Observed) { o.Unselected = true }), want: true},
+		"deletion requested":      {observed: observed(m), input: Input{DeletionRequested: map[types.UID]bool{"m-uid": true}}, want: true},
+		"M11.2 the second key":    {observed: observed(machine("m", secondKey)), want: true},
+		"M10.3 its lease is held": {observed: observed(m), input: Input{Held: sets.New("node-m-node")}, want: true},
+		"the lease of another":    {observed: observed(m), input: Input{Held: sets.New("node-other")}},
 	} {
 		tc.input.Observed = []Observed{tc.observed}
 		_, targets := evaluate(&tc.input)
@@ -158,37 +156,6 @@ func TestTargetOf(t *testing.T) {
 			want := Target{Observed: tc.observed, NodeUID: "m-node-uid", Verdict: got.Verdict, UnhealthySince: now}
 			tc.want(&want)
 			require.Equal(t, want, got)
-		})
-	}
-}
-
-// TestEndRounds: an owner begins anew once a Machine that it has created since the last round is healthy, or the last
-// round was long ago (spec M14.3).
-func TestEndRounds(t *testing.T) {
-	t.Parallel()
-	lease := roundsLease(2, epoch)
-	healthy := func(created time.Time) Target {
-		return Target{Observed: Observed{Machine: machine("m", createdAt(created))}, Rounds: lease}
-	}
-	unhealthy := target(machine("n", createdAt(epoch.Add(time.Minute))), func(t *Target) { t.Rounds = lease })
-	for name, tc := range map[string]struct {
-		targets []Target
-		now     time.Time
-		want    bool
-	}{
-		"a new Machine is healthy":          {targets: []Target{healthy(epoch.Add(time.Minute)), unhealthy}, now: epoch.Add(2 * time.Minute), want: true},
-		"a Machine of the round is healthy": {targets: []Target{healthy(epoch.Add(-time.Minute)), unhealthy}, now: epoch.Add(2 * time.Minute)},
-		"none is healthy":                   {targets: []Target{unhealthy}, now: epoch.Add(2 * time.Minute)},
-		"long ago":                          {targets: []Target{unhealthy}, now: epoch.Add(3 * DefaultBackOffCap), want: true},
-		"no rounds":                         {targets: []Target{target(machine("m"))}, now: epoch.Add(3 * DefaultBackOffCap)},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			over := policy().EndRounds(tc.targets, tc.now)
-			require.Equal(t, tc.want, len(over) == 1)
-			for i := range tc.targets {
-				require.False(t, tc.want && tc.targets[i].Rounds != nil, "what is over delays nothing")
-			}
 		})
 	}
 }

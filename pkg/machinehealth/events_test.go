@@ -84,9 +84,9 @@ func TestEvents(t *testing.T) {
 		"M17.1 a pause is silent":                 {policy: func(p *Policy) { p.Criteria.Paused = true }, target: target(machine("m")), want: []string{detected}},
 		"M17.1 that of the Machine is, too":       {target: target(machine("m"), func(t *Target) { t.Obstacles.MachinePaused = true }), want: []string{detected}},
 		"M17.1 and that of the Cluster":           {target: target(machine("m", ofClusterAPI), func(t *Target) { t.Obstacles.ClusterPaused = true }), want: []string{detected}},
-		"M17.1 any other refusal":                 {policy: func(p *Policy) { p.Upgrading = true }, target: target(machine("m")), want: skipped("The cluster is being upgraded")},
+		"M17.1 any other refusal":                 {policy: func(p *Policy) { p.Upgrading = true }, target: target(machine("m")), want: skipped(remediation.Upgrading)},
 		"M3.4 the rule that is broken":            {policy: func(p *Policy) { p.Criteria.Problem = "unknown machine API: x" }, target: target(machine("m")), want: skipped("unknown machine API: x")},
-		"M14.2 back-off":                          {target: target(machine("m", failedPhase), because(v1beta1.TriggerMachineFailed), func(t *Target) { t.Rounds = roundsLease(1, epoch) }), want: skipped("Machines of set have failed before they joined (rounds so far: 1). The controller deletes this one 5m0s after its creation at the earliest")},
+		"M14.2 back-off":                          {target: target(machine("m", failedPhase), because(v1beta1.TriggerMachineFailed), func(t *Target) { t.Rounds = Rounds{1, epoch} }), want: skipped("Machines of set have failed before they joined (rounds so far: 1). The controller deletes this one 5m0s after its creation at the earliest")},
 		"M17.1 one that is not selected any more": {policy: byTemplate, target: target(machine("m"), unselected, with(cr("m")))},
 		"M17.1 deleted by others":                 {target: target(machine("m", deletingMachine), verdict(Deleting))},
 	}

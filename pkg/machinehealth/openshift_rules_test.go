@@ -25,14 +25,14 @@ const (
 	heedsUpgrades       deviation = "ignores upgrades (M9.1)"
 	heedsLeases         deviation = "ignores node leases (M10.3)"
 	oneControlPlane     deviation = "any number of control plane Machines at once (M13.1)"
-	strictestCounts     deviation = "several MHCs: the laxest decides (M7.4)"
+	firstDecides        deviation = "several MHCs: the laxest decides (M7.4)"
 	heedsExclusion      deviation = "pauses, exclusion and ambiguous Nodes of Machines (M5.4, M9.2)"
 	leavesFirstKey      deviation = "a Machine that is handed over is left alone, whatever its MHC wants (M11.2)"
 )
 
 var deviations = []deviation{
 	startupFromCreation, liveNodeMissing, remediationCounts, strictSpec, othersReadable, statusInPause, backsOff, heedsUpgrades, heedsLeases,
-	oneControlPlane, strictestCounts, heedsExclusion, leavesFirstKey,
+	oneControlPlane, firstDecides, heedsExclusion, leavesFirstKey,
 }
 
 // simpleCondition is a condition of a Node, and since when it has its status.
@@ -222,7 +222,7 @@ func (o openShift) remediate(check *simpleCheck, m *simpleMachine) string {
 
 // refuses reports whether this controller waits for something that OpenShift's does not know.
 func (o openShift) refuses(begin string, m *simpleMachine) bool {
-	return (o.with[heedsExclusion] && (m.paused || m.excluded || m.ambiguous)) || (o.with[strictestCounts] && m.other) || (o.with[oneControlPlane] && m.withheld) ||
+	return (o.with[heedsExclusion] && (m.paused || m.excluded || m.ambiguous)) || (o.with[firstDecides] && m.other) || (o.with[oneControlPlane] && m.withheld) ||
 		(o.with[backsOff] && begin == "delete" && m.rounds && m.created < DefaultBackOffCap && (m.failed || !m.named)) ||
 		(o.with[heedsLeases] && m.leased && m.named && m.cached)
 }

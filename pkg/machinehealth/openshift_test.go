@@ -230,6 +230,6 @@ func (m *simpleMachine) hinder(t *Target, now time.Time) {
 		t.Lease = nodeLease("another", now, 600)
 	}
 	if m.rounds {
-		t.Rounds = roundsLease(30, now.Add(-m.created-time.Minute))
+		t.Rounds = Rounds{30, now.Add(-m.created - time.Minute)}
 	}
 }

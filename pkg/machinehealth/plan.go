@@ -25,6 +25,8 @@ type Policy struct {
 	Criteria *Criteria
 	Summary  Summary
 	BackOff  BackOff
+	// Rounds are shared by all MachineHealthChecks of the process.
+	Rounds *RoundsByOwner
 	// Template is that of the strategy, nil if it cannot be used. TemplateProblem says why.
 	Template        *object.Template
 	TemplateProblem string
@@ -262,13 +264,7 @@ func (p *planner) start(deletion bool) {
 	switch {
 	case deletion:
 		p.setReason(v1beta1.DecidedMachineDeleting, time.Time{})
-		p.do(remediation.Confirm{}) // Before the round: a Machine that has recovered begins no round (spec M8.4).
-		if BackOffConcerns(p.Target.Verdict.Trigger) {
-			if rounds := p.BackOff.begin(p.Target.Rounds, p.Owner, machine, p.now); rounds != nil {
-				p.do(remediation.WriteLease{Lease: rounds})
-			}
-		}
-		p.do(remediation.DeleteMachine{Machine: machine.Reference()})
+		p.do(remediation.Confirm{}, remediation.DeleteMachine{Machine: machine.Reference()})
 	case p.Criteria.Strategy == Annotate:
 		p.setReason(v1beta1.DecidedExternalRemediation, time.Time{})
 		p.do(remediation.Confirm{}, remediation.RequestExternal{Machine: machine.Reference()})
@@ -310,7 +306,7 @@ func (p *planner) backsOff() bool {
 	if !BackOffConcerns(p.Target.Verdict.Trigger) {
 		return false
 	}
-	due := p.BackOff.Due(RoundsOf(p.Target.Rounds), p.Target.Machine.CreationTimestamp.Time)
+	due := p.BackOff.Due(p.Target.Rounds, p.Target.Machine.CreationTimestamp.Time)
 	if !p.now.Before(due) {
 		return false
 	}

@@ -26,7 +26,7 @@ import (
 func writtenLease(t *testing.T, plan *Plan) *coordinationv1.Lease {
 	t.Helper()
 	for _, action := range plan.Actions {
-		if write, ok := action.(remediation.WriteLease); ok && !IsBackOffLease(write.Lease.Name) {
+		if write, ok := action.(remediation.WriteLease); ok {
 			return write.Lease
 		}
 	}
@@ -76,7 +76,7 @@ func randomTarget(random *rand.Rand) Target {
 		t.Lease = nodeLease([]string{ours, ours, "another", ""}[random.IntN(4)], epoch.Add(-time.Duration(random.IntN(40))*time.Minute), int32(60*random.IntN(40)))
 	}
 	if coin(2) {
-		t.Rounds = roundsLease(int32(random.IntN(5)), epoch.Add(-time.Duration(random.IntN(40))*time.Minute))
+		t.Rounds = Rounds{int32(random.IntN(5)), epoch.Add(-time.Duration(random.IntN(40)) * time.Minute)}
 	}
 	if coin(10) {
 		t.RetryAt = epoch.Add(time.Duration(random.IntN(7)-3) * time.Second)
@@ -132,11 +132,7 @@ func carriedOut(random *rand.Rand, t Target, actions []remediation.Action) Targe
 		case remediation.EndExternal:
 			delete(m.Annotations, v1beta1.AnnotationRemediationStrategy)
 		case remediation.WriteLease:
-			if IsBackOffLease(action.Lease.Name) {
-				t.Rounds = action.Lease
-			} else {
-				t.Lease = action.Lease
-			}
+			t.Lease = action.Lease
 		case remediation.ReleaseLease:
 			t.Lease = nil
 		}
@@ -196,10 +192,10 @@ func requireAllowed(t *testing.T, p *Policy, plan *Plan) {
 			require.NotNil(t, target.Machine.Owner(), "M10.1")
 			require.False(t, target.ControlPlane && target.Machine.API() == v1beta1.MachineAPICluster, "M13.3")
 			if BackOffConcerns(target.Verdict.Trigger) {
-				require.False(t, epoch.Before(p.BackOff.Due(RoundsOf(target.Rounds), target.Machine.CreationTimestamp.Time)), "M14.2")
+				require.False(t, epoch.Before(p.BackOff.Due(target.Rounds, target.Machine.CreationTimestamp.Time)), "M14.2")
 			}
 		}
-		if write, ok := action.(remediation.WriteLease); ok && !IsBackOffLease(write.Lease.Name) {
+		if _, ok := action.(remediation.WriteLease); ok {
 			require.True(t, plan.Begins() || remediation.LeaseHolder(target.Lease) == ours, "14.3: that of another is left alone")
 		}
 	}

@@ -38,8 +38,8 @@ type Target struct {
 	DeletionRequested map[types.UID]bool
 	// Lease is that of the Node, nil if there is none.
 	Lease *coordinationv1.Lease
-	// Rounds is the lease that counts the rounds of the owner, nil if there is none.
-	Rounds *coordinationv1.Lease
+	// Rounds are those of the owner so far.
+	Rounds Rounds
 	// RetryAt is when the next attempt is due after a failed one, zero without a failure.
 	// LastFailure says what failed then. LastFailed is the reason for the decision.
 	RetryAt     time.Time

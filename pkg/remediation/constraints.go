@@ -85,9 +85,6 @@ type rule struct {
 	// reason names it in status, events, metrics and logs.
 	reason  v1alpha1.DecisionReason
 	applies func(*Constraints) bool
-	// forAll means that it holds for all nodes of the owner: condition RemediationAllowed
-	// has its message then, and the nodes have only the reason (spec 23b.5).
-	forAll bool
 	// firstOnly means that it lets the next steps of running remediations pass.
 	firstOnly bool
 	// message explains it.
@@ -102,38 +99,38 @@ var rules = []rule{
 		message: func(*Context) string { return "The node is no longer selected" },
 	},
 	{
-		reason: v1alpha1.DecidedDisabled, applies: func(c *Constraints) bool { return c.TemplatesUnusable || c.Conflict }, forAll: true,
+		reason: v1alpha1.DecidedDisabled, applies: func(c *Constraints) bool { return c.TemplatesUnusable || c.Conflict },
 		message: (*Context).explainDisabled,
 	},
 	{
-		reason: v1alpha1.DecidedInvalidSpec, applies: func(c *Constraints) bool { return c.InvalidSpec }, forAll: true,
+		reason: v1alpha1.DecidedInvalidSpec, applies: func(c *Constraints) bool { return c.InvalidSpec },
 		message: func(c *Context) string { return c.SpecProblem },
 	},
 	{
-		reason: v1alpha1.DecidedTerminating, applies: func(c *Constraints) bool { return c.Terminating }, forAll: true,
+		reason: v1alpha1.DecidedTerminating, applies: func(c *Constraints) bool { return c.Terminating },
 		message: func(*Context) string { return "The NodeHealthCheck is being deleted" },
 	},
 	{
-		reason: v1alpha1.DecidedClockUntrusted, applies: func(c *Constraints) bool { return c.ClockUntrusted }, forAll: true,
+		reason: v1alpha1.DecidedClockUntrusted, applies: func(c *Constraints) bool { return c.ClockUntrusted },
 		// No numbers: it is the same as long as the reason is.
 		message: func(*Context) string {
 			return "The clock of the controller is too far ahead of the clock of the API server, so the controller cannot know how long a condition has lasted"
 		},
 	},
 	{
-		reason: v1alpha1.DecidedClusterUpgrading, applies: func(c *Constraints) bool { return c.Upgrading || !c.UpdateEnds.IsZero() }, forAll: true,
+		reason: v1alpha1.DecidedClusterUpgrading, applies: func(c *Constraints) bool { return c.Upgrading || !c.UpdateEnds.IsZero() },
 		message: func(*Context) string { return "The cluster is being upgraded" },
 	},
 	{
-		reason: v1alpha1.DecidedPaused, applies: func(c *Constraints) bool { return c.Paused }, forAll: true,
+		reason: v1alpha1.DecidedPaused, applies: func(c *Constraints) bool { return c.Paused },
 		message: (*Context).explainPause,
 	},
 	{
-		reason: v1alpha1.DecidedGateClosed, applies: func(c *Constraints) bool { return c.GateClosed }, forAll: true,
+		reason: v1alpha1.DecidedGateClosed, applies: func(c *Constraints) bool { return c.GateClosed },
 		message: (*Context).explainGate,
 	},
 	{
-		reason: v1alpha1.DecidedStormActive, applies: func(c *Constraints) bool { return c.Storm }, forAll: true, firstOnly: true, // Spec 9.6.
+		reason: v1alpha1.DecidedStormActive, applies: func(c *Constraints) bool { return c.Storm }, firstOnly: true, // Spec 9.6.
 		message: (*Context).explainStorm,
 	},
 	{

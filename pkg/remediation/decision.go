@@ -65,18 +65,23 @@ func (p *Policy) Decision(plan *NodePlan, outcome *Outcome) v1alpha1.Decision {
 	if outcome.NewCR() != nil || plan.works(outcome) {
 		decision.Type = v1alpha1.DecisionRemediating
 	}
-	if !p.Context.heldForAll(reason) { // Otherwise the condition has the message (spec 23b.5).
-		if message == "" {
-			message = p.explain(plan, reason)
-		}
-		decision.Message = shorten(message)
+	if message == "" {
+		message = p.explain(plan, reason)
 	}
+	decision.Message = shorten(message)
 	decision.NextCheckTime = Storable(until)
 	return decision
 }
 
 // Relapse is the message of a decision after a live read that does not confirm the end of a remediation.
 const Relapse = "A live read does not show the recovery that the cache shows, so nothing is deleted"
+
+// Upgrading and Updating are the messages of decisions while the cluster, or the machine configuration of a node, is
+// updated.
+const (
+	Upgrading = "The cluster is being upgraded: see kubectl get clusterversion. It goes on when the upgrade is over"
+	Updating  = "The machine configuration of the node is being updated: see kubectl get machineconfigpools. It goes on when the update is over"
+)
 
 // NoAnswer is the message of a decision while the API server has not answered.
 const NoAnswer = "The API server has not answered the last request yet"
@@ -121,9 +126,18 @@ func (p *Policy) explain(plan *NodePlan, reason v1alpha1.DecisionReason) string 
 		return explainBlocker(plan.Blocker)
 	case v1alpha1.DecidedClusterUpgrading:
 		if node.Constraints.Upgrading {
-			return "The cluster is being upgraded"
+			return Upgrading
 		}
-		return "The machine configuration of the node is being updated"
+		return Updating
+	case v1alpha1.DecidedDisabled:
+		if p.Context.TemplateProblem != "" {
+			return p.Context.TemplateProblem + ". kubectl nhc lint " + p.Owner.Name + " says what to correct"
+		}
+		return p.Context.explainDisabled()
+	case v1alpha1.DecidedGateClosed: // No numbers: there may be thousands of nodes (spec 23b.5).
+		return "Too few nodes are healthy: it begins when enough of them are healthy again"
+	case v1alpha1.DecidedStormActive:
+		return "Storm recovery is active: it begins when most nodes have been healthy for a while"
 	case v1alpha1.DecidedMachineHealthCheck:
 		return node.Constraints.MachineClaim
 	case v1alpha1.DecidedMachineUnreadable:

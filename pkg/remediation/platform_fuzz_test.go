@@ -41,67 +41,6 @@ func FuzzPlatformObjects(f *testing.F) {
 	})
 }
 
-// FuzzMachineNames: whatever an annotation says, what is made of it is whole.
-func FuzzMachineNames(f *testing.F) {
-	for _, seed := range []string{"", "/", "//", "a", "a/", "/b", "a/b", "a/b/", "a/b/c", "a//b", " / "} {
-		f.Add(seed, seed, seed)
-	}
-	f.Fuzz(func(t *testing.T, machine, name, namespace string) {
-		openShift, clusterAPI := MachineNames(map[string]string{
-			"machine.openshift.io/machine": machine, "cluster.x-k8s.io/machine": name, "cluster.x-k8s.io/cluster-namespace": namespace,
-		})
-		if openShift.Name != "" || openShift.Namespace != "" {
-			require.Equal(t, machine, openShift.Namespace+"/"+openShift.Name)
-			require.NotEmpty(t, openShift.Namespace)
-			require.NotEmpty(t, openShift.Name)
-			require.NotContains(t, openShift.Name, "/")
-		}
-		require.Equal(t, name != "" && namespace != "", clusterAPI.Name != "" && clusterAPI.Namespace != "")
-		require.Equal(t, clusterAPI.Name == "", clusterAPI.Namespace == "")
-	})
-}
-
-// FuzzEtcdAllows: budgets and pods of any content can be judged; more than one
-// budget allows nothing, and neither does another pod.
-func FuzzEtcdAllows(f *testing.F) {
-	for _, budget := range []string{
-		`{}`,
-		`{"spec": {"selector": null}}`,
-		`{"spec": {"selector": {}}, "status": {"disruptionsAllowed": -1}}`,
-		`{"spec": {"selector": {"matchExpressions": [{"key": "a", "operator": "Near"}]}}}`,
-		`{"spec": {"selector": {"matchLabels": {"app": "etcd"}}}, "status": {"disruptionsAllowed": 2}}`,
-		`{"spec": {"selector": {"matchLabels": {"app": "etcd"}}}}`,
-	} {
-		for _, pod := range []string{
-			`{}`,
-			`{"metadata": {"labels": {"app": "etcd"}}, "spec": {"nodeName": "n"}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}}`,
-			`{"metadata": {"labels": {"app": "etcd"}}, "spec": {"nodeName": "n"}, "status": {"conditions": [{"type": "Ready"}, {}]}}`,
-		} {
-			f.Add(budget, pod)
-		}
-	}
-	f.Fuzz(func(t *testing.T, budgetText, podText string) {
-		var budget policyv1.PodDisruptionBudget
-		var pod corev1.Pod
-		if json.Unmarshal([]byte(budgetText), &budget) != nil || json.Unmarshal([]byte(podText), &pod) != nil {
-			return
-		}
-		one, pods := []policyv1.PodDisruptionBudget{budget}, []corev1.Pod{pod}
-		require.False(t, EtcdAllows(nil, pods, "n"), "12.3")
-		require.False(t, EtcdAllows(append(one, budget), pods, "n"), "12.3")
-		if budget.Status.DisruptionsAllowed >= 1 {
-			require.True(t, EtcdAllows(one, pods, "n"), "12.3")
-			return
-		}
-		if EtcdAllows(one, append(pods, pod), "n") {
-			require.True(t, EtcdAllows(one, pods, "n"), "12.3: a pod never helps")
-		}
-		if EtcdAllows(one, pods, "n") {
-			require.True(t, EtcdAllows(one, nil, "n"), "12.3: a pod never helps")
-		}
-	})
-}
-
 // The selector of a budget is read as the API means it: one that is missing matches
 // no pod, an empty one every pod (spec 12.3).
 func TestEtcdAllowsSelector(t *testing.T) {

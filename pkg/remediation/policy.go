@@ -70,19 +70,6 @@ func (c *Context) Allowance() (allowed bool, reason, message string) {
 	}
 }
 
-// heldForAll reports whether a reason holds for all nodes. A template that cannot be read
-// concerns only the nodes whose next step uses it, and an update of the machine configuration only its own node.
-func (c *Context) heldForAll(reason v1alpha1.DecisionReason) bool {
-	if reason == v1alpha1.DecidedDisabled && c.Unread != "" {
-		return c.Constraints.TemplatesUnusable || c.Constraints.Conflict
-	}
-	if reason == v1alpha1.DecidedClusterUpgrading {
-		return c.Constraints.Upgrading
-	}
-	rule := ruleOf(reason)
-	return rule != nil && rule.forAll
-}
-
 func (c *Context) explainDisabled() string {
 	return cmp.Or(c.TemplateProblem, c.Unread, "The templates could not be read yet")
 }

@@ -112,7 +112,7 @@ func TestStatusFitsAnObject(t *testing.T) {
 			require.GreaterOrEqual(t, len(r.Status.UnhealthyNodes), tc.listed, "18.6: and no less than fits, %d bytes", len(encoded))
 			require.EqualValues(t, nodes, *r.Status.ObservedNodes, "18.6: counts are exact")
 			for i := range r.Entries {
-				require.Equal(t, tc.remediated, r.Entries[i].Decision.Message != "", "23b.5; what is left out of status is not forgotten")
+				require.NotEmpty(t, r.Entries[i].Decision.Message, "23b.5; what is left out of status is not forgotten")
 			}
 		})
 	}

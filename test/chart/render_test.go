@@ -127,9 +127,10 @@ func TestGoMemoryLimit(t *testing.T) {
 func TestPodValues(t *testing.T) {
 	t.Parallel()
 	d := deployment(t, chartDir,
-		"replicas=3", "priorityClassName=high", "nodeSelector.pool=infra", "tolerations=null", "topologySpreadConstraints=null",
+		"replicaCount=3", "priorityClassName=high", "nodeSelector.pool=infra", "tolerations=null", "topologySpreadConstraints=null",
 		"affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].weight=1", "podAnnotations.a=b", "extraLabels.team=nodes",
-		"extraArgs={--v=2,--concurrent-syncs=4}", "image.pullPolicy=Always", "image.pullSecrets[0].name=registry", "leaseNamespace.name=leases")
+		"extraArgs={--v=2,--concurrent-syncs=4}", "image.pullPolicy=Always", "imagePullSecrets[0].name=registry", "podLabels.on=pods", "extraEnv[0].name=A", "extraEnv[0].value=b",
+		"extraVolumes[0].name=tls", "extraVolumes[0].secret.secretName=tls", "extraVolumeMounts[0].name=tls", "extraVolumeMounts[0].mountPath=/tls", "leaseNamespace.name=leases")
 	template := d.Spec.Template
 	pod := template.Spec
 	require.Equal(t, int32(3), *d.Spec.Replicas)
@@ -139,22 +140,40 @@ func TestPodValues(t *testing.T) {
 	require.Empty(t, pod.TopologySpreadConstraints)
 	require.Equal(t, int32(1), pod.Affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution[0].Weight)
 	require.Equal(t, "b", template.Annotations["a"])
-	require.Equal(t, map[string]string{"app.kubernetes.io/name": "nhc-controller", "team": "nodes"}, template.Labels)
+	require.Equal(t, map[string]string{"app.kubernetes.io/name": "nhc-controller", "team": "nodes", "on": "pods"}, template.Labels)
+	require.NotContains(t, d.Labels, "on")
 	require.Equal(t, "nodes", d.Labels["team"])
 	require.Equal(t, map[string]string{"app.kubernetes.io/name": "nhc-controller"}, d.Spec.Selector.MatchLabels, "it can never be changed")
 	require.Equal(t, []string{"--logging-format=json", "--v=2", "--concurrent-syncs=4"}, pod.Containers[0].Args)
 	require.Equal(t, corev1.PullAlways, pod.Containers[0].ImagePullPolicy)
 	require.Equal(t, []corev1.LocalObjectReference{{Name: "registry"}}, pod.ImagePullSecrets)
 	require.Equal(t, "leases", environment(d, "LEASE_NAMESPACE"))
+	require.Equal(t, "b", environment(d, "A"))
+	require.Equal(t, "tls", pod.Volumes[0].Secret.SecretName)
+	require.Equal(t, []corev1.VolumeMount{{Name: "tls", MountPath: "/tls"}}, pod.Containers[0].VolumeMounts)
+}
+
+// TestMetadataValues: labels and interval of what Prometheus reads, and annotations of the ServiceAccount.
+func TestMetadataValues(t *testing.T) {
+	t.Parallel()
+	objects := byIdentity(t, render(t, "nhc-system", "monitoring.enabled=true", "monitoring.labels.release=prometheus", "monitoring.interval=1m", "serviceAccount.annotations.role=a"))
+	for id, object := range objects {
+		selected := strings.HasPrefix(id, "monitoring.coreos.com/v1 ")
+		require.Equal(t, selected, object.GetLabels()["release"] == "prometheus", id)
+		require.Equal(t, id == "v1 ServiceAccount nhc-system nhc-controller", object.GetAnnotations()["role"] == "a", id)
+	}
+	endpoints, _, err := unstructured.NestedSlice(objects["monitoring.coreos.com/v1 ServiceMonitor nhc-system nhc-controller"].Object, "spec", "endpoints")
+	require.NoError(t, err)
+	require.Equal(t, "1m", endpoints[0].(map[string]any)["interval"])
 }
 
 // TestRefusedValues: a wrong value is an error that names it.
 func TestRefusedValues(t *testing.T) {
 	t.Parallel()
 	for value, want := range map[string]string{
-		"replicas=0":                                "at '/replicas': minimum: got 0, want 1",
-		"replicas=two":                              "at '/replicas': got string, want integer",
-		"replica=2":                                 "additional properties 'replica' not allowed",
+		"replicaCount=0":                            "at '/replicaCount': minimum: got 0, want 1",
+		"replicaCount=two":                          "at '/replicaCount': got string, want integer",
+		"replicas=2":                                "additional properties 'replicas' not allowed",
 		"image.digest=latest":                       "at '/image/digest': 'latest' does not match pattern",
 		"image.repository=registry/a@sha256:b":      "at '/image/repository'",
 		"resources.limits.memory=1G":                "at '/resources/limits/memory': '1G' does not match pattern",

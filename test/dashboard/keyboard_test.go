@@ -58,20 +58,6 @@ func TestKeyboard(t *testing.T) {
 	b.quiet(notFound)
 }
 
-// TestSkipLink: the first stop of the keyboard leads past the navigation.
-func TestSkipLink(t *testing.T) {
-	t.Parallel()
-	_, address := serve(t, story())
-	b := newTab(t, desk)
-	b.open(address)
-	b.press(kb.Tab)
-	require.Equal(t, focus{Key: "#content", Seen: true}, eval[focus](b, focusScript))
-	b.press(kb.Enter)
-	b.eventually("the focus in the content", func() bool { return eval[string](b, "document.activeElement.id") == "content" })
-	b.press(kb.Tab)
-	require.Equal(t, "#unhealthy-nodes", eval[focus](b, focusScript).Key)
-}
-
 // TestFocusStays: an update leaves the focus where it is, and a marked text, too.
 func TestFocusStays(t *testing.T) {
 	t.Parallel()

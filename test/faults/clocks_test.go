@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -25,9 +24,6 @@ import (
 // beyondTolerance is longer than what the controller may not have seen in quiet times: what
 // it does then, it knows better.
 var beyondTolerance = rules.Quiet.Cache + time.Second
-
-// beyondSync is the same for what only a sync reports. The judge does not see when that sync began.
-var beyondSync = beyondTolerance + rules.Quiet.Sync
 
 // By how much the clock of the controller is ahead of all others, so that nothing begins by it (23d.2), or behind
 // them. A clock that is behind by a minute takes leases for such from the future (14.3).
@@ -44,11 +40,6 @@ func TestClocks(t *testing.T) {
 	}
 	executable := buildClock(t)
 	for name, test := range map[string]func(*environment){
-		"behind, and nodes are healthy":  (*environment).testHealthyByClock,
-		"behind, under load":             (*environment).testLoadByClock,
-		"behind, in a storm":             (*environment).testStormByClock,
-		"behind the holder of a lease":   (*environment).testLeaseByClock,
-		"behind the next controller":     (*environment).testHandoverByClock,
 		"ahead":                          (*environment).testUntrustedClock,
 		"set":                            (*environment).testSetClock,
 		"each replica has another clock": (*environment).testReplicasByClock,
@@ -120,117 +111,12 @@ func (e *environment) failLongAgo(i int) {
 	require.NoError(e.t, e.setReady(e.t.Context(), nodeName(i), "False", longAgo()))
 }
 
-// testHealthyByClock has nodes that are healthy, or have an hour to become so, and that
-// changed long ago, now and in the future.
-func (e *environment) testHealthyByClock() {
-	e.startByClock(behind)
-	e.createNodes(18)
-	waiting := newNHC("waiting", pools, laddered)
-	waiting.Spec.UnhealthyConditions = unhealthyAfter(time.Hour)
-	e.createNHCs(waiting)
-	for range 3 {
-		for i := range 18 {
-			switch i % 6 {
-			case 1:
-				require.NoError(e.t, e.setReady(e.t.Context(), nodeName(i), "True", time.Now()))
-			case 2:
-				require.NoError(e.t, e.setReady(e.t.Context(), nodeName(i), "True", time.Now().Add(2*ahead)))
-			case 3:
-				e.fail(i)
-			case 4:
-				require.NoError(e.t, e.setReady(e.t.Context(), nodeName(i), "Unknown", time.Now().Add(2*ahead)))
-			}
-		}
-		time.Sleep(beyondTolerance)
-	}
-	e.requireSettled()
-	require.Zero(e.t, e.referee.Figures().Creations, "7.3: nothing is unhealthy by any clock")
-}
-
-// testLoadByClock has nodes that have failed long ago.
-func (e *environment) testLoadByClock() {
-	e.startByClock(behind)
-	const n = 36
-	e.createNodes(n)
-	time.Sleep(-behind) // Nothing lasts for longer than its Node, which is in the future until then (7.2).
-	e.createNHCs(append(byAnyClock(), newNHC("overlapping", pools[:2], withTemplate(templates[2]), withMinHealthy("30%")))...)
-	l := &load{e: e, nodes: n, gap: 10 * time.Millisecond, only: onNodes, past: true}
-	l.run(e.t.Context(), 20*time.Second)
-	e.requireSettled()
-	e.requireSeen(20, 10)
-}
-
-// testStormByClock has a storm that is to be calm for a while.
-func (e *environment) testStormByClock() {
-	e.startByClock(behind)
-	e.createNodes(9)
-	const cooldown = 6 * time.Second
-	e.createNHCs(newNHC("stormy", pools, withMinHealthy("70%"), func(spec *v1alpha1.NodeHealthCheckSpec) {
-		spec.StormCooldownDuration = &metav1.Duration{Duration: cooldown}
-	}))
-	active := func() bool {
-		nhc, err := e.nhc.RemediationV1alpha1().NodeHealthChecks().Get(e.t.Context(), "stormy", metav1.GetOptions{})
-		require.NoError(e.t, err)
-		return meta.IsStatusConditionTrue(nhc.Status.Conditions, v1alpha1.ConditionStormActive)
-	}
-	time.Sleep(beyondTolerance)
-	e.remediators.rest(true)
-	for i := range 9 {
-		e.failLongAgo(i)
-	}
-	patience.Eventually(e.t, "a storm", active)
-	e.remediators.rest(false)
-	healed := time.Now()
-	e.healAll()
-	patience.Eventually(e.t, "the end of the storm", func() bool { return !active() })
-	// A start is cut to whole seconds.
-	require.GreaterOrEqual(e.t, time.Since(healed), cooldown-time.Second, "9.5: it has to be calm for the whole time")
-	e.requireSettled()
-}
-
 // requireCreatedLater requires that a CR was created so long after an instant at least,
 // and that all ends well.
 func (e *environment) requireCreatedLater(cr *unstructured.Unstructured, than time.Time, by time.Duration, rule string) {
 	e.t.Helper()
 	created := cr.GetCreationTimestamp()
 	require.GreaterOrEqual(e.t, created.Sub(than.Truncate(time.Second)), by, rule)
-	e.requireOrder()
-	e.remediators.rest(false)
-	e.requireSettled()
-}
-
-// testLeaseByClock has another operator, whose clock is right, hold the lease of a node.
-func (e *environment) testLeaseByClock() {
-	e.startByClock(behind)
-	e.remediators.rest(true)
-	const i = 4
-	e.createNodes(i + 1)
-	e.createNHCs(newNHC("classic", pools))
-	const held = 15 * time.Second
-	taken := time.Now()
-	require.NoError(e.t, e.takeLease(e.t.Context(), nodeName(i), held))
-	e.failLongAgo(i)
-	time.Sleep(held) // It respects the lease for longer.
-	require.Empty(e.t, e.crsFor(i), "14.3: a lease is respected as long as it is valid")
-	require.NoError(e.t, e.kube.CoordinationV1().Leases("medik8s-leases").Delete(e.t.Context(), "node-"+nodeName(i), metav1.DeleteOptions{}))
-	e.requireCreatedLater(e.eventuallyCR(kindNames[2], nodeName(i)), taken, held, "14.3: a lease is respected as long as it is valid")
-}
-
-// testHandoverByClock has a controller go on with what another one has begun whose clock
-// was far from its own.
-func (e *environment) testHandoverByClock() {
-	before, _ := e.startByClock(behind)
-	e.remediators.rest(true)
-	const contested = 4
-	e.createNodes(contested + 1)
-	e.createNHCs(newNHC("one", pools), newNHC("other", pools, withTemplate(templates[3])))
-	e.failLongAgo(contested)
-	patience.Eventually(e.t, "a CR of one of both", func() bool { return len(e.crsFor(contested)) > 0 })
-	e.referee.Fault("the controller is killed, another one with another clock is started")
-	require.NoError(e.t, before.Kill())
-	e.startByClock(0)
-	time.Sleep(beyondSync)
-	require.Len(e.t, e.crsFor(contested), 1, "11.5: who remediates a node goes on")
 	e.requireOrder()
 	e.remediators.rest(false)
 	e.requireSettled()

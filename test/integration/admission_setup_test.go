@@ -17,6 +17,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"sigs.k8s.io/yaml"
@@ -65,6 +66,7 @@ unhealthyNodes: [{name: broken, remediations: []}, {name: excluded}]
 type admission struct {
 	*testing.T
 	cluster      *cluster
+	version      schema.GroupVersion
 	kind, plural string
 	client       dynamic.ResourceInterface
 }
@@ -72,13 +74,13 @@ type admission struct {
 // newAdmission returns one for NodeHealthChecks.
 func newAdmission(t *testing.T, c *cluster) *admission {
 	t.Helper()
-	return newAdmissionOf(t, c, v1alpha1.Kind, v1alpha1.Plural)
+	return newAdmissionOf(t, c, v1alpha1.SchemeGroupVersion, v1alpha1.Kind, v1alpha1.Plural)
 }
 
-func newAdmissionOf(t *testing.T, c *cluster, kind, plural string) *admission {
+func newAdmissionOf(t *testing.T, c *cluster, version schema.GroupVersion, kind, plural string) *admission {
 	t.Helper()
 	client := quietClient(t, c.AdminConfig()) // What is stored in spite of a rule causes many warnings.
-	return &admission{T: t, cluster: c, kind: kind, plural: plural, client: client.Resource(v1alpha1.SchemeGroupVersion.WithResource(plural))}
+	return &admission{T: t, cluster: c, version: version, kind: kind, plural: plural, client: client.Resource(version.WithResource(plural))}
 }
 
 var dryRun = []string{metav1.DryRunAll}
@@ -86,7 +88,7 @@ var dryRun = []string{metav1.DryRunAll}
 // object returns an object of the kind. An empty spec is no spec at all.
 func (a *admission) object(name string, spec map[string]any) *unstructured.Unstructured {
 	object := &unstructured.Unstructured{Object: map[string]any{}}
-	object.SetAPIVersion(v1alpha1.SchemeGroupVersion.String())
+	object.SetAPIVersion(a.version.String())
 	object.SetKind(a.kind)
 	object.SetName(name)
 	if spec != nil {

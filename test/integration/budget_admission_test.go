@@ -190,7 +190,7 @@ type budgetAdmission struct {
 
 func newBudgetAdmission(t *testing.T, c *cluster) *budgetAdmission {
 	t.Helper()
-	return &budgetAdmission{newAdmissionOf(t, c, nhcv1alpha1.BudgetKind, nhcv1alpha1.BudgetPlural)}
+	return &budgetAdmission{newAdmissionOf(t, c, nhcv1alpha1.SchemeGroupVersion, nhcv1alpha1.BudgetKind, nhcv1alpha1.BudgetPlural)}
 }
 
 // refusals returns fields and messages of a denial, and nothing if the request was accepted.

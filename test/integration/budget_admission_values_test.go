@@ -168,9 +168,10 @@ func testBudgetStatus(a *budgetAdmission) {
 	require.Equal(a, a.parse(budgetSpec), object.Object["spec"])
 	require.Equal(a, int64(1), object.GetGeneration())
 
+	since := metav1.NewTime(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
 	var most nhcv1alpha1.RemediationBudgetStatus
 	for i := range nhcv1alpha1.MaxBudgetGroups {
-		most.Groups = append(most.Groups, nhcv1alpha1.BudgetGroup{Name: fmt.Sprintf("%063d", i), LastStarted: new(since)})
+		most.Groups = append(most.Groups, nhcv1alpha1.BudgetGroup{Name: fmt.Sprintf("%063d", i), LastStarted: &since})
 	}
 	for i := range 10 {
 		most.Conditions = append(most.Conditions, metav1.Condition{

@@ -114,6 +114,24 @@ func maxConcurrent(n int) func(*nhcv1alpha1.RemediationBudgetSpec) {
 	return func(spec *nhcv1alpha1.RemediationBudgetSpec) { spec.MaxConcurrent = new(intstr.FromInt(n)) }
 }
 
+// TestBudgetKindGoes: without the kind there are no budgets (spec B1.4).
+func TestBudgetKindGoes(t *testing.T) {
+	t.Parallel()
+	c := exclusiveCluster(t)
+	c.startController(t, "budgets", "--leader-elect=false")
+	s := newScenario(t, c)
+	s.createNodes("a", "b")
+	s.createNHC()
+	s.createBudget(maxConcurrent(1))
+	s.fail("a")
+	s.eventuallyCR("a")
+	s.fail("b")
+	s.eventuallyHeldByBudget("b", s.name+": 1 of at most 1 nodes are under remediation")
+	_, err := s.Kubectl(t.Context(), "delete", "crd", nhcv1alpha1.BudgetPlural+"."+nhcv1alpha1.GroupName)
+	require.NoError(t, err)
+	s.eventuallyCR("b")
+}
+
 // TestBudget: what a RemediationBudget keeps from beginning, and what it says (spec B).
 func TestBudget(t *testing.T) {
 	t.Parallel()

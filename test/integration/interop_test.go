@@ -29,9 +29,7 @@ func TestInterop(t *testing.T) {
 	t.Parallel()
 	c := exclusiveCluster(t)
 	installRealRemediators(t, c)
-	takeOver := prepareTakeOver(t, c)
 	c.startController(t, "interop", "--leader-elect=false")
-	takeOver()
 
 	for name := range realRemediators {
 		t.Run("11.1-"+name+"-accepts-what-is-rendered", func(t *testing.T) { testRendered(t, c, name) })

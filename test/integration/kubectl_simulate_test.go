@@ -99,10 +99,10 @@ func (s *scenario) decisions() map[string]string {
 		switch {
 		case len(entry.Remediations) > 0:
 			decided[entry.Name] = simulatedBeginning
-		case decision != nil && decision.Message != "":
-			decided[entry.Name] = string(decision.Reason) + ": " + placeInQueue.ReplaceAllString(decision.Message, "")
-		case decision != nil && allowed != nil:
+		case decision != nil && allowed != nil && allowed.Reason == string(decision.Reason):
 			decided[entry.Name] = string(decision.Reason) + ": " + allowed.Message
+		case decision != nil:
+			decided[entry.Name] = string(decision.Reason) + ": " + placeInQueue.ReplaceAllString(decision.Message, "")
 		}
 	}
 	return decided

@@ -137,7 +137,7 @@ func testPluginNames(u *user) {
 // testPluginPause: pause requests of others stay, and nothing is done twice.
 func testPluginPause(viewer, editor *user) {
 	name, requests := editor.scenario.name, func() []string { return editor.get().Spec.PauseRequests }
-	viewer.fails("You may not patch nodehealthchecks: ask for the ClusterRole nhc-edit, or nhc-pause to pause and resume.", "pause", name, "--reason=freeze")
+	viewer.fails("You may not patch nodehealthchecks: ask for the ClusterRole nhc-edit, or nhc-operate to pause and resume.", "pause", name, "--reason=freeze")
 	editor.fails("Say why, with --reason: others see it, and resume by it.", "pause", name)
 	editor.shows([]string{"NodeHealthCheck " + name + " is paused: ", "(server dry run)"}, "pause", name, "--reason=freeze", "--dry-run=server")
 	editor.shows([]string{"- freeze\n"}, "pause", name, "--reason=freeze", "--dry-run=server", "-o", "yaml")
@@ -161,7 +161,7 @@ func testPluginPause(viewer, editor *user) {
 // testPluginPauseCluster: it is in force when the command ends, and what else stops everything is named.
 func testPluginPauseCluster(viewer, editor *user) {
 	reason := "--reason=incident 4711"
-	viewer.fails("You may not create remediationbudgets: ask for the ClusterRole nhc-edit.", "pause", "--cluster", reason)
+	viewer.fails("You may not create remediationbudgets: ask for the ClusterRole nhc-edit, or nhc-operate to pause and resume.", "pause", "--cluster", reason)
 	editor.shows([]string{"The cluster is paused: ", "(server dry run)"}, "pause", "--cluster", reason, "--dry-run=server")
 	editor.shows([]string{"maxConcurrent: 0", "nodeSelector: {}"}, "pause", "--cluster", reason, "--dry-run=server", "-o", "yaml")
 	editor.shows([]string{"The cluster is not paused."}, "resume", "--cluster")
@@ -179,7 +179,7 @@ func testPluginPauseCluster(viewer, editor *user) {
 	viewer.eventually("the budget tells who waits", func() bool {
 		return strings.Contains(viewer.shows([]string{"Held"}, "status"), "1 node waits: "+editor.node("a"))
 	})
-	viewer.fails("You may not delete remediationbudgets: ask for the ClusterRole nhc-edit.", "resume", "--cluster")
+	viewer.fails("You may not delete remediationbudgets: ask for the ClusterRole nhc-edit, or nhc-operate to pause and resume.", "resume", "--cluster")
 	editor.finds("RemediationBudget brake still lets nothing begin: incident 4711. To end it: kubectl delete remediationbudget brake", "resume", "--cluster")
 	require.NoError(editor.t, budgets.Delete(editor.t.Context(), brake.Name, metav1.DeleteOptions{}))
 	editor.eventuallyCR("a")
@@ -187,7 +187,7 @@ func testPluginPauseCluster(viewer, editor *user) {
 
 func testPluginPauseNode(viewer, editor *user) {
 	node := "node/" + editor.node("b")
-	viewer.fails("You may not patch nodes: ask for the permission to patch nodes.", "pause", node, "--reason=disk")
+	viewer.fails("You may not patch nodes: ask for the ClusterRole nhc-operate.", "pause", node, "--reason=disk")
 	editor.fails("You may not get nodes: ask for the ClusterRole nhc-view.", "pause", node, "--reason=disk")
 	editor.mayPatchNodes()
 	editor.eventually("the role", func() bool { return editor.kubectl("kubectl get nodes", "") == nil })
@@ -324,7 +324,7 @@ func testPluginAbort(viewer, editor *user) {
 	require.Contains(editor.t, errors, "PowerCycleRemediation "+editor.node("a")+" of node "+editor.node("a")+"\n")
 	require.Contains(editor.t, errors, "is not taken back: a power-off")
 	require.Contains(editor.t, errors, "Nothing was changed: answer yes, or give --yes.")
-	viewer.fails("You may not patch nodehealthchecks: ask for the ClusterRole nhc-edit, or nhc-pause to pause and resume.",
+	viewer.fails("You may not patch nodehealthchecks: ask for the ClusterRole nhc-edit, or nhc-operate to pause and resume.",
 		"abort", name, "--reason=switch", "--yes")
 	require.Empty(editor.t, editor.get().Spec.PauseRequests)
 	admin.shows([]string{"is paused. (server dry run)"}, append(abort, "--dry-run=server")...)

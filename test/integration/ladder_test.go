@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -19,7 +18,6 @@ import (
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/test/localkube"
-	"github.com/nhc-controller/nhc-controller/test/patience"
 )
 
 // The kinds of the steps in tests of escalation.
@@ -36,31 +34,13 @@ func rungKind(name string) remediationKind {
 	}
 }
 
-// laddered are the clusters that have these kinds.
-var laddered struct {
-	sync.Mutex
-	clusters map[*cluster]error
-}
-
-// installRungs installs the kinds of the steps, once per cluster.
+// installRungs installs the kinds of the steps.
 func (s *scenario) installRungs() {
 	s.t.Helper()
-	laddered.Lock()
-	defer laddered.Unlock()
-	err, installed := laddered.clusters[s.cluster]
-	if !installed {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(s.t.Context()), patience.Limit)
-		defer cancel()
-		if laddered.clusters == nil {
-			laddered.clusters = map[*cluster]error{}
-		}
-		_, err = s.KubectlInput(ctx, strings.NewReader(rungManifest()), "apply", "-f", "-")
-		if err == nil {
-			_, err = s.Kubectl(ctx, "wait", "--for=condition=Established", "--timeout=60s", "crd", "-l", "test.nhc-controller.io/rung")
-		}
-		laddered.clusters[s.cluster] = err
-	}
-	require.NoError(s.t, err, "installing the kinds of the steps")
+	_, err := s.KubectlInput(s.t.Context(), strings.NewReader(rungManifest()), "apply", "-f", "-")
+	require.NoError(s.t, err)
+	_, err = s.Kubectl(s.t.Context(), "wait", "--for=condition=Established", "--timeout=60s", "crd", "-l", "test.nhc-controller.io/rung")
+	require.NoError(s.t, err)
 	for _, kind := range rungKinds {
 		for _, verb := range remediationVerbs {
 			s.eventually("the permission to "+verb+" "+kind.remediations.Resource, func() bool { return s.mayController(verb, kind.remediations) })

@@ -4,7 +4,6 @@
 package integration
 
 import (
-	"context"
 	"encoding/json"
 	"time"
 
@@ -67,30 +66,3 @@ func (s *scenario) patchNodeLeaseSpec(name string, spec map[string]any) *coordin
 }
 
 func microTime(t time.Time) metav1.MicroTime { return metav1.NewMicroTime(t) }
-
-// createNodeLease creates a lease that somebody else has held for a minute, and holds
-// for an hour; change changes it. It has another owner than the Node.
-func (s *scenario) createNodeLease(name string, change ...func(*coordinationv1.LeaseSpec)) *coordinationv1.Lease {
-	s.t.Helper()
-	namespace, err := s.kube.CoreV1().Namespaces().Get(s.t.Context(), s.name, metav1.GetOptions{})
-	require.NoError(s.t, err)
-	since := microTime(time.Now().Add(-time.Minute))
-	lease := &coordinationv1.Lease{
-		ObjectMeta: metav1.ObjectMeta{
-			Name:            s.nodeLeaseName(name),
-			OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Namespace", Name: namespace.Name, UID: namespace.UID}},
-		},
-		Spec: coordinationv1.LeaseSpec{
-			HolderIdentity: new("node-maintenance"), LeaseDurationSeconds: new(int32(3660)), AcquireTime: &since, RenewTime: &since, LeaseTransitions: new(int32(3)),
-		},
-	}
-	for _, c := range change {
-		c(&lease.Spec)
-	}
-	lease, err = s.nodeLeases().Create(s.t.Context(), lease, metav1.CreateOptions{})
-	require.NoError(s.t, err)
-	s.t.Cleanup(func() {
-		_ = s.nodeLeases().Delete(context.WithoutCancel(s.t.Context()), lease.Name, metav1.DeleteOptions{})
-	})
-	return lease
-}

@@ -320,3 +320,23 @@ func (s *scenario) requireAdopted(running map[string]repair) {
 		require.Equal(s.t, before.lease.Spec.LeaseTransitions, lease.Spec.LeaseTransitions, "14.5")
 	}
 }
+
+// createUpstreamCR creates a CR as upstream does.
+func (s *scenario) createUpstreamCR(nhc *v1alpha1.NodeHealthCheck, node string, generated bool) *unstructured.Unstructured {
+	s.t.Helper()
+	cr := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"offSeconds": int64(1)}}}
+	cr.SetGroupVersionKind(s.kind.remediations.GroupVersion().WithKind(s.kind.name))
+	cr.SetAnnotations(map[string]string{v1alpha1.AnnotationNodeName: s.node(node), v1alpha1.AnnotationTemplateName: s.name})
+	if generated {
+		cr.SetGenerateName(s.node(node) + "-")
+	} else {
+		cr.SetName(s.node(node))
+	}
+	cr.SetLabels(map[string]string{v1alpha1.LabelPartOf: v1alpha1.PartOf})
+	cr.SetOwnerReferences([]metav1.OwnerReference{{
+		APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: v1alpha1.Kind, Name: nhc.Name, UID: nhc.UID, Controller: new(false),
+	}})
+	cr, err := s.crClient().Create(s.t.Context(), cr, metav1.CreateOptions{FieldManager: "manager"})
+	require.NoError(s.t, err)
+	return cr
+}

@@ -187,22 +187,8 @@ func newOnPlatform(t *testing.T, c *cluster) *onPlatform {
 	return &onPlatform{newScenario(t, c)}
 }
 
-// setProgressing changes the ClusterVersion.
-func (s *onPlatform) setProgressing(status, message string) {
-	s.t.Helper()
-	s.patch(s.dynamic.Resource(clusterVersion.resource), "version", progressing(status, message), "status")
-}
-
 // annotateNode sets annotations of a node, and removes those that are nil.
 func (s *onPlatform) annotateNode(name string, annotations map[string]any) {
 	s.t.Helper()
 	s.patch(s.dynamic.Resource(corev1.SchemeGroupVersion.WithResource("nodes")), s.node(name), metadataPatch("annotations", annotations))
-}
-
-// requireNeverCreated requires that no CR was ever asked for.
-func (s *onPlatform) requireNeverCreated(names ...string) {
-	s.t.Helper()
-	for _, name := range names {
-		require.Empty(s.t, s.crRequests("create", name), "node %s", name)
-	}
 }

@@ -11,6 +11,8 @@ import (
 	"github.com/nhc-controller/nhc-controller/test/localkube"
 )
 
+const conflictMessage = "Custom MachineHealthCheck(s) detected, disabling NodeHealthCheck to avoid conflicts"
+
 // TestOpenShift runs the controller as it is meant for OpenShift.
 func TestOpenShift(t *testing.T) {
 	t.Parallel()
@@ -66,25 +68,5 @@ func testKindsComeAndGo(t *testing.T, c *cluster, controller *localkube.Process)
 
 	require.Equal(t, int64(1), s.get().Generation, "6.4: without touching the NodeHealthCheck")
 	require.Len(t, s.crRequests("create", "a"), 2)
-	requireRunning(t, controller)
-}
-
-// TestPlatformLater runs the controller as it is meant for any cluster, in one
-// where parts of the platforms appear later.
-func TestPlatformLater(t *testing.T) {
-	t.Parallel()
-	c := exclusiveCluster(t)
-	_, err := c.Kubectl(t.Context(), "create", "namespace", "openshift-etcd")
-	require.NoError(t, err)
-	controller := c.startController(t, "vanilla")
-	for _, part := range []struct {
-		name string
-		test func(*testing.T, *cluster)
-	}{
-		{"forbidden machine health checks", testForbiddenMachineHealthChecks}, // Grants them in the end.
-		{"permissions taken away", testPermissionsTakenAway},
-	} {
-		t.Run(part.name, func(t *testing.T) { part.test(t, c) })
-	}
 	requireRunning(t, controller)
 }

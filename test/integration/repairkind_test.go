@@ -17,7 +17,6 @@ import (
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/test/deploy"
-	"github.com/nhc-controller/nhc-controller/test/localkube"
 )
 
 var crdResource = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
@@ -170,14 +169,4 @@ func (s *scenario) mayController(verb string, gvr schema.GroupVersionResource) b
 	}, metav1.CreateOptions{})
 	require.NoError(s.t, err)
 	return review.Status.Allowed
-}
-
-// groupRequests returns the controller's requests about the API group of the
-// scenario, discovery included.
-func (s *scenario) groupRequests(want func(localkube.Request) bool) []localkube.Request {
-	s.t.Helper()
-	discovery := "/apis/" + s.kind.templates.GroupVersion().String()
-	return s.requests(func(r localkube.Request) bool {
-		return (r.Group == s.kind.templates.Group || r.URI == discovery) && want(r)
-	})
 }

@@ -31,8 +31,7 @@ var addedToTheAPI = map[string][]string{
 	},
 }
 
-// olderCRD returns the CRD of the manifests without the additions, and without the rules that
-// read one. It has another type of the list of unhealthy nodes, if one is given.
+// olderCRD returns the CRD of the manifests without the additions. It has another type of the list of unhealthy nodes, if one is given.
 func olderCRD(t *testing.T, listType map[string]any) string {
 	t.Helper()
 	content, err := os.ReadFile(crdManifest)
@@ -48,16 +47,6 @@ func olderCRD(t *testing.T, listType map[string]any) string {
 			require.Contains(t, schema["properties"], field)
 			delete(schema["properties"].(map[string]any), field)
 		}
-		var kept []any
-		rules, _ := schema["x-kubernetes-validations"].([]any)
-		for _, rule := range rules {
-			if !strings.Contains(rule.(map[string]any)["rule"].(string), "self.mode") {
-				kept = append(kept, rule)
-			}
-		}
-		if len(rules) > 0 {
-			schema["x-kubernetes-validations"] = kept
-		}
 	}
 	list := properties["status"].(map[string]any)["properties"].(map[string]any)["unhealthyNodes"].(map[string]any)
 	maps.Copy(list, listType)
@@ -69,7 +58,7 @@ func olderCRD(t *testing.T, listType map[string]any) string {
 	var columns []any // Those of the fields that are left.
 	for _, column := range version["additionalPrinterColumns"].([]any) {
 		path := column.(map[string]any)["jsonPath"].(string)
-		if path != ".status.remediatingNodes" && path != ".spec.mode" && path != ".status.soonUnhealthyNodes" {
+		if path != ".status.remediatingNodes" && path != ".status.unhealthyNodeCount" && path != ".spec.mode" && path != ".status.soonUnhealthyNodes" {
 			columns = append(columns, column)
 		}
 	}
@@ -131,7 +120,7 @@ func TestRollback(t *testing.T) {
 		return len(s.status().RemediationHistory) > 0
 	})
 	require.Equal(t, int32(1), *s.status().RemediatingNodes)
-	require.Empty(t, tried.get().Spec.Mode, "a write without it has been stored")
+	require.Equal(t, v1alpha1.ModeEnforce, tried.get().Spec.Mode, "a write without it has been stored: the default")
 	require.Equal(t, v1alpha1.PhasePaused, tried.status().Phase)
 	require.Equal(t, acquired, s.nodeLease("a").Spec.AcquireTime, "14.5: it was never lost")
 	s.heal("a")

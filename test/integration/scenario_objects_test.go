@@ -83,12 +83,6 @@ func (s *scenario) createForeignCR(name string, annotations map[string]string) *
 	return cr
 }
 
-// setTemplate changes the spec of the template.
-func (s *scenario) setTemplate(spec map[string]any) {
-	s.t.Helper()
-	s.patch(s.resource(s.kind.templates), s.name, map[string]any{"spec": spec})
-}
-
 func (s *scenario) deleteTemplate() {
 	s.t.Helper()
 	require.NoError(s.t, s.resource(s.kind.templates).Delete(s.t.Context(), s.name, metav1.DeleteOptions{}))
@@ -182,18 +176,6 @@ func (s *scenario) catchUpNodes() {
 	s.eventually("the canary is observed", func() bool { return *s.status().ObservedNodes == observed+1 })
 	s.deleteNode(canary)
 	s.eventually("the canary is gone", func() bool { return *s.status().ObservedNodes == observed })
-}
-
-// pass returns when the clock of the API server is past an instant. Timestamps have
-// whole seconds: those of one second look the same, even if they should not be.
-func (s *scenario) pass(instant time.Time) {
-	s.t.Helper()
-	dryRun := metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
-	s.eventually("a later second", func() bool {
-		object, err := s.kube.CoreV1().ConfigMaps(s.name).Create(s.t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "now"}}, dryRun)
-		require.NoError(s.t, err)
-		return object.CreationTimestamp.After(instant)
-	})
 }
 
 // requests returns those of the controller that want is true for, with all whose effect can be seen.

@@ -55,7 +55,6 @@ func TestStolenToken(t *testing.T) {
 		return s.patchNode(s.thief, types.MergePatchType, map[string]any{"spec": map[string]any{"unschedulable": true}}) != nil
 	})
 	t.Run("policy", func(t *testing.T) { s.sub(t).testPolicyIsSound() })
-	t.Run("roles", func(t *testing.T) { s.sub(t).testRoles() })
 	t.Run("nodes", func(t *testing.T) { s.sub(t).testNodes() })
 	t.Run("nodes, with all permissions", func(t *testing.T) {
 		_, err := c.kube.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{

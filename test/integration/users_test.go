@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
@@ -112,6 +113,9 @@ func TestUserRoles(t *testing.T) {
 		_, err := s.nhc.RemediationV1alpha1().NodeHealthChecks().Create(t.Context(), s.spec(), metav1.CreateOptions{})
 		require.NoError(t, err)
 		s.newUser("nhc-pause", "").testPauses()
+		onCall := s.newUser("nhc-operate", "")
+		onCall.testPauses()
+		onCall.testOperates()
 	})
 }
 
@@ -161,6 +165,36 @@ func testBudgetRoles(s *scenario) {
 		viewer.requireDenied(`cannot create resource "remediationbudgets"`, "kubectl create --filename="+path)
 	}
 	s.newUser("admin", s.name).requireDenied(`cannot get resource "remediationbudgets"`, "kubectl get rbudget $NHC")
+}
+
+// testOperates: people on call stop everything, let it go on and hold a node. They lift no limit of others.
+func (u *user) testOperates() {
+	u.t.Helper()
+	u.createNodes("a")
+	budget := func(name string) string {
+		path := filepath.Join(u.t.TempDir(), "budget.yaml")
+		manifest := fmt.Sprintf("{apiVersion: %s, kind: %s, metadata: {name: %s}, spec: {nodeSelector: {matchLabels: {%s: ''}}, maxConcurrent: 0}}",
+			nhcv1alpha1.SchemeGroupVersion, nhcv1alpha1.BudgetKind, name, u.scenario.name)
+		require.NoError(u.t, os.WriteFile(path, []byte(manifest), 0o600))
+		return path
+	}
+	u.require("kubectl create --filename=" + budget("pause-cluster"))
+	u.require("kubectl delete rbudget pause-cluster")
+	u.require("kubectl create --filename=" + budget(u.scenario.name))
+	u.requireDenied(`cannot patch resource "remediationbudgets"`, `kubectl patch rbudget $NHC --type=merge -p '{"spec":{"maxConcurrent":9}}'`)
+	u.requireDenied(`cannot delete resource "remediationbudgets"`, "kubectl delete rbudget $NHC")
+	u.require("kubectl label node " + u.node("a") + " " + v1alpha1.LabelExclude + "=true")
+	u.require("kubectl annotate node " + u.node("a") + " " + v1alpha1.AnnotationManuallyConfirmedHealthy + "=")
+	u.requireDenied(`cannot delete resource "nodes"`, "kubectl delete node "+u.node("a"))
+	u.require("kubectl get events,leases --all-namespaces")
+	u.requireDenied(`cannot delete resource "leases"`, "kubectl delete lease any")
+	for verb, want := range map[string]bool{"delete": true, "create": false} {
+		review, err := u.kube.AuthorizationV1().SubjectAccessReviews().Create(u.t.Context(), &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+			User: u.name, ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: verb, Group: "self-node-remediation.medik8s.io", Resource: "selfnoderemediations"},
+		}}, metav1.CreateOptions{})
+		require.NoError(u.t, err)
+		require.Equal(u.t, want, review.Status.Allowed, verb)
+	}
 }
 
 // testPauses: pause requests and nothing else, by whatever patch.

@@ -154,13 +154,3 @@ func TestStartFailureTellsWhy(t *testing.T) {
 		require.ErrorContains(t, err, "make localkube")
 	})
 }
-
-// TestAPIServerTakesAnotherPort: the first port of the shared cluster was taken.
-func TestAPIServerTakesAnotherPort(t *testing.T) {
-	t.Parallel()
-	cluster, client := sharedCluster(t)
-	require.NotZero(t, shared.taken)
-	require.NotEqual(t, shared.taken, cluster.port)
-	_, err := client.Discovery().ServerVersion()
-	require.NoError(t, err)
-}

@@ -5,9 +5,7 @@ package localkube
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net"
 	"os"
 	"sync"
 	"testing"
@@ -26,7 +24,6 @@ const (
 var shared struct {
 	once    sync.Once
 	cluster *ControlPlane
-	taken   int // The port that was tried first.
 	err     error
 }
 
@@ -47,36 +44,12 @@ func TestMain(m *testing.M) {
 func sharedCluster(t *testing.T) (*ControlPlane, *kubernetes.Clientset) {
 	t.Helper()
 	shared.once.Do(func() {
-		shared.cluster, shared.taken, shared.err = startShared()
+		shared.cluster, shared.err = Start(context.Background(), Options{
+			AuditUsers: []string{"system:serviceaccount:" + auditedNamespace + ":" + auditedName},
+		})
 	})
 	require.NoError(t, shared.err)
 	client, err := kubernetes.NewForConfig(shared.cluster.AdminConfig())
 	require.NoError(t, err)
 	return shared.cluster, client
-}
-
-// startShared starts a control plane for whose API server a port is chosen that is taken.
-func startShared() (cluster *ControlPlane, port int, err error) {
-	taken, err := net.Listen("tcp", net.JoinHostPort(loopback, "0"))
-	if err != nil {
-		return nil, 0, err
-	}
-	defer taken.Close()
-	port = taken.Addr().(*net.TCPAddr).Port
-	cluster = newControlPlane(Options{
-		NodeLifecycle: true,
-		Kubelets:      true,
-		AuditUsers:    []string{"system:serviceaccount:" + auditedNamespace + ":" + auditedName},
-	})
-	attempts := 0
-	cluster.choosePort = func() (int, error) {
-		if attempts++; attempts == 1 {
-			return port, nil
-		}
-		return freePort()
-	}
-	if err := cluster.start(context.Background()); err != nil {
-		return nil, 0, errors.Join(err, cluster.Stop())
-	}
-	return cluster, port, nil
 }

@@ -5,9 +5,7 @@ package localkube
 
 import (
 	"os"
-	"path/filepath"
 	"strconv"
-	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -68,33 +66,6 @@ func TestProcessExitCode(t *testing.T) {
 			require.NoError(t, p.Kill())
 		})
 	}
-}
-
-func TestProcessThatCannotStart(t *testing.T) {
-	t.Parallel()
-	leash, err := Binary("leash")
-	require.NoError(t, err)
-	_, err = startProcess(leash, t.TempDir(), Command{Name: "missing", Path: "/nonexistent/missing"})
-	require.ErrorContains(t, err, "starting missing")
-	require.ErrorContains(t, err, "no such file or directory")
-}
-
-func TestProcessSignals(t *testing.T) {
-	t.Parallel()
-	// The trap proves that a signal reaches the process and not only its leash.
-	p := startShell(t, "trap 'echo usr1' USR1; trap 'exit 3' TERM; echo ready; while :; do sleep 0.05; done", 0)
-	require.NoError(t, p.Signal(syscall.SIGUSR1))
-	patience.Eventually(t, "the trap prints", func() bool { return strings.HasSuffix(p.LogTail(), "usr1") })
-	require.NoError(t, p.Signal(syscall.SIGTERM))
-	require.Equal(t, 3, exitCodeOf(t, p))
-}
-
-func TestProcessKill(t *testing.T) {
-	t.Parallel()
-	p := startShell(t, "echo ready; sleep 1000", 0)
-	require.NoError(t, p.Kill())
-	require.True(t, gone(p.Pid()))
-	require.Equal(t, 137, exitCodeOf(t, p))
 }
 
 func TestProcessStop(t *testing.T) {
@@ -164,25 +135,4 @@ func TestLeashIgnoresTheTerminal(t *testing.T) {
 	}
 	require.NoError(t, syscall.Kill(leash, syscall.SIGTERM))
 	require.Equal(t, 3, exitCodeOf(t, p), "SIGTERM is passed on")
-}
-
-func TestTail(t *testing.T) {
-	t.Parallel()
-	path := filepath.Join(t.TempDir(), "log")
-	require.NoError(t, os.WriteFile(path, []byte("one\ntwo\nthree\n"), 0o600))
-	for name, tc := range map[string]struct {
-		bytes int64
-		want  string
-	}{
-		"all":        {100, "one\ntwo\nthree"},
-		"exactly":    {14, "one\ntwo\nthree"},
-		"whole line": {8, "three"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			got, err := tail(path, tc.bytes)
-			require.NoError(t, err)
-			require.Equal(t, tc.want, got)
-		})
-	}
 }

@@ -200,26 +200,6 @@ func TestLateSeries(t *testing.T) {
 	require.ElementsMatch(t, slices.Collect(maps.Keys(alerts(t))), tested)
 }
 
-// TestMetricsAreDocumented checks the list of metrics in the documentation.
-func TestMetricsAreDocumented(t *testing.T) {
-	t.Parallel()
-	var documented string
-	for _, page := range []string{"nodehealthcheck", "machinehealthcheck", "remediationbudget"} {
-		documented += string(read(t, root+"/docs/reference/"+page+".md"))
-	}
-	metrics := existing(t)
-	for _, metric := range metrics {
-		if own(metric.Name) {
-			require.Contains(t, documented, "`"+metric.Name+"`", "docs/reference")
-		}
-	}
-	for _, name := range regexp.MustCompile("`((?:nhc|nodehealthcheck)_[a-z_]+)`").FindAllStringSubmatch(documented, -1) {
-		_, isSeries := metrics[name[1]]
-		_, isHistogram := metrics[name[1]+"_bucket"]
-		require.True(t, isSeries || isHistogram, "docs/reference: %s", name[1])
-	}
-}
-
 // objects returns the objects in a stream of YAML, by kind and name.
 func objects(t *testing.T, stream []byte) map[string][]byte {
 	t.Helper()
@@ -288,40 +268,4 @@ func TestManifests(t *testing.T) {
 
 	dashboard := strict[corev1.ConfigMap](t, built, "ConfigMap/nhc-controller-dashboard")
 	require.JSONEq(t, string(read(t, root+"/manifests/monitoring/dashboard.json")), dashboard.Data["nhc-controller.json"])
-}
-
-// TestCheck checks that the check finds faults.
-func TestCheck(t *testing.T) {
-	t.Parallel()
-	metrics := existing(t)
-	for query, problem := range map[string]string{
-		`nhc_gate_opened`:                                                    "no series",
-		`nhc_episode_duration_seconds`:                                       "no series",
-		`nhc_gate_open{node="a"}`:                                            "no label",
-		`sum by (node) (nhc_gate_open)`:                                      "no label",
-		`nhc_nodes_waiting{reason="Bored"}`:                                  "never",
-		`nhc_nodes_waiting{reason=~"Paused|Bored"}`:                          "never",
-		`nhc_nodes_waiting{reason=~"P.*"}`:                                   "no list",
-		`workqueue_depth{job="nhc-controller",name="nhc"}`:                   "never",
-		`workqueue_depth`:                                                    "not only ours",
-		`up{job="nhc"}`:                                                      "never",
-		`ALERTS{alertname="NodeHealthCheckBored"}`:                           "never",
-		`ALERTS{alertstate="firing"}`:                                        "not only ours",
-		`nhc_gate_open and on (reason) nhc_paused`:                           "no label",
-		`nodehealthcheck_ongoing_remediation{exported_name="a"}`:             "no label",
-		`histogram_quantile(0.9, sum(nhc_episode_duration_seconds_sum))`:     "no label",
-		`sum(nhc_gate_open`:                                                  "unclosed",
-		`sum by (le) (rate(nodehealthcheck_unhealthy_node_duration_sum[1]))`: "",
-	} {
-		_, _, err := metrics.check(query)
-		require.Error(t, err, query)
-		require.Contains(t, err.Error(), problem, query)
-	}
-	result, series, err := metrics.check(`nhc_gate_open{nodehealthcheck=~"$nodehealthcheck"} * on (nodehealthcheck) group_right() nhc_nodes_waiting{reason!="Paused"}`)
-	require.NoError(t, err)
-	require.Contains(t, result, "reason")
-	require.Equal(t, []string{"nhc_gate_open", "nhc_nodes_waiting"}, series)
-	result, _, err = metrics.check(`nodehealthcheck_ongoing_remediation{exported_namespace="a"}`)
-	require.NoError(t, err)
-	require.Contains(t, result, "name", fmt.Sprint(result))
 }

@@ -41,11 +41,7 @@ var machineBugs = []bug{
 	},
 	{
 		name: "a round of the back-off is not counted", rule: "M14.3", file: inMachines + "backoff.go", unit: inMachines,
-		old: "	count := min(rounds.Count, math.MaxInt32-1) + 1\n", new: "	count := max(1, min(rounds.Count, math.MaxInt32-1))\n",
-	},
-	{
-		name: "the rounds are released in place of the lease of the Node", rule: "M14.3", file: inPlan + "execute/lease.go", unit: inPlan + "execute",
-		old: "	if written := outcome.leases[lease.Name]; written != nil {\n", new: "	for _, written := range outcome.leases {\n",
+		old: "Rounds{Count: min(t.Rounds.Count, math.MaxInt32-1) + 1, Last: now}", new: "Rounds{Count: max(1, t.Rounds.Count), Last: now}",
 	},
 	{
 		name: "a paused MachineHealthCheck remediates", rule: "M9.1", file: inMachines + "plan.go", unit: inMachines,
@@ -69,7 +65,7 @@ var machineBugs = []bug{
 	},
 	{
 		name: "a Machine is deleted without a last look", rule: "M8.4", file: inMachines + "plan.go", unit: inMachines,
-		old: "		p.do(remediation.Confirm{}) // Before the round: a Machine that has recovered begins no round (spec M8.4).\n", new: "",
+		old: "p.do(remediation.Confirm{}, remediation.DeleteMachine{", new: "p.do(remediation.DeleteMachine{",
 	},
 	{
 		name: "a remediation is there twice in the history", rule: "M16.2", file: inMachines + "history.go", unit: inMachines,
@@ -97,7 +93,7 @@ var machineBugs = []bug{
 	},
 	{
 		name: "a Node that the cache still has is taken to exist", rule: "M13.1", file: inMachineController + "controlplane_live.go", unit: "test/simulation", run: "TestSlotTakenUnseen",
-		old: "			missing.Insert(machine.Node)\n", new: "",
+		old: "		c.nodeMissing(name, cached)\n		return true, nil\n", new: "		return false, nil\n",
 	},
 	{
 		name: "remediation objects that have not been read are none", rule: "M7.4", file: inMachineController + "others.go", unit: "test/simulation", run: "TestRemediationsUnread",
@@ -116,8 +112,8 @@ var machineBugs = []bug{
 		old: "		return c.unreadClaim()\n", new: "		return \"\"\n",
 	},
 	{
-		name: "the laxest of several thresholds counts", rule: "M7.4", file: inMachineController + "others.go",
-		old: "		if !other.summary.Allowed() {\n			return true\n		}\n", new: "",
+		name: "each of several MachineHealthChecks remediates", rule: "M7.4", file: inMachines + "criteria.go", unit: "test/simulation", run: "TestFirstByNameWorks",
+		old: "	return c.name < other.name\n", new: "	return false\n",
 	},
 	{
 		name: "a new process does not wait until it knows who is at work", rule: "M7.4", file: inMachineController + "others.go", unit: "test/simulation", run: "TestRemediationsUnread",
@@ -148,16 +144,8 @@ var machineBugs = []bug{
 		old: "	case machine.Node != planned.Machine.Node, live.NodeUID", new: "	case live.NodeUID",
 	},
 	{
-		name: "a MachineHealthCheck ends what another controller has begun for a Machine that it does not select", rule: "M12.4", file: inMachines + "adopter.go", unit: "pkg/machinehealth", run: "TestAdopter",
-		old: "case candidate.Selects && (", new: "case (",
-	},
-	{
 		name: "a remediation whose reference garbage collection has removed ends with its MachineHealthCheck", rule: "M7.4", file: inMachineController + "others.go", unit: "test/simulation", run: "TestRemediationOfAGoneCheck",
-		old: "		checks = append(checks, c.checksOf(cr)...)\n", new: "		checks = append(checks, ownersOf(cr)...)\n",
-	},
-	{
-		name: "nothing is known of the remediation that another MachineHealthCheck goes on with", rule: "M7.4", file: inMachineController + "others.go", unit: "test/simulation", run: "TestRemediationThatAnotherGoesOnWith",
-		old: "adopter := c.adopterOf(cr, machine); adopter != \"\"", new: "adopter := \"\"; adopter != \"\"",
+		old: "		for _, other := range c.checksOf(cr) {\n", new: "		for _, other := range ownersOf(cr) {\n",
 	},
 	{
 		name: "an external remediation ends with its MachineHealthCheck", rule: "M15.2", file: inMachines + "claim.go", unit: "test/simulation", run: "TestNodeReturnsAfterItsCheckIsGone",

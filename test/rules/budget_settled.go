@@ -324,7 +324,7 @@ func (s *budgetCheck) waiting() (names []string, known bool) {
 			entry := &mhc.Status.UnhealthyMachines[i]
 			if t := check.targets[entry.Name]; t != nil && entry.Decision.Reason == v1alpha1.DecidedBudgetExhausted {
 				known = known && t.Node != "" && !t.Failed() // Else the back-off may have been in the way.
-				note(slotName(t.Machine), check.waitAfterBudgets(t, mhc.deletes(t.Machine)))
+				note(slotName(t.Machine), check.waitAfterBudgets(t))
 			}
 		}
 	}

@@ -197,7 +197,7 @@ func (j *Judge) allowedBy(b beginning, mhc *MHC) []finding {
 func (j *Judge) othersAllow(b beginning, mhc *MHC) finding {
 	for key := range j.crsOfMachine[b.versions[0].Key()] {
 		others := func(cr *CR) bool {
-			return cr != nil && ((len(cr.Checks) > 0 && !cr.CheckedBy(mhc.Key())) || j.surelyLeftToOther(b, mhc, cr))
+			return cr != nil && len(cr.Checks) > 0 && !cr.CheckedBy(mhc.Key())
 		}
 		if versions := j.crs[key].during(b.known, b.rv-1); all(versions, others) && !j.snapshotOf(b.window).stale(versions[0]) {
 			return finding{"M7.4", versions[0].String() + " of another MachineHealthCheck is at work on the Machine"}
@@ -208,50 +208,14 @@ func (j *Judge) othersAllow(b beginning, mhc *MHC) finding {
 		if key == mhc.Key() {
 			continue
 		}
-		blocks := func(other *MHC) bool {
-			return other != nil && all(b.versions, other.Selects) && !other.paused() && !other.broken && other.DeletionTimestamp == nil &&
-				!mhc.forTermination() && !j.mayBePowerless(b, other) && !j.targets(other, b.window).mayAllow(other)
+		first := func(other *MHC) bool {
+			return other != nil && other.DeletionTimestamp == nil && other.Name < mhc.Name && other.forTermination() == mhc.forTermination() && all(b.versions, other.Selects)
 		}
-		if all(during, blocks) {
-			return finding{"M7.4", "the threshold of " + key + " is exceeded"}
+		if all(during, first) {
+			return finding{"M7.4", key + " comes first"}
 		}
 	}
 	return finding{rule: "M7.4"}
-}
-
-// mayBePowerless reports whether another MachineHealthCheck may not have been able to act on the Machine at all, so
-// that it keeps no other from it (spec M7.4).
-func (j *Judge) mayBePowerless(b beginning, other *MHC) bool {
-	if other.strategy() == byTemplate {
-		reference := other.Spec.RemediationTemplate
-		template := j.history.templates[plural(reference.Kind)+" "+key(other.Namespace, reference.Name)]
-		return some(template.during(b.known, b.rv), func(template *Template) bool { return template == nil || !template.HasSpec })
-	}
-	return some(b.versions, func(machine *Machine) bool {
-		if machine == nil || !other.deletes(machine) {
-			return false
-		}
-		return machine.Owner == "" || (machine.API == v1beta1.MachineAPICluster && j.controlPlaneMachine(machine, b.window))
-	})
-}
-
-// surelyLeftToOther reports whether another MachineHealthCheck goes on with a CR that refers to none any more, whatever
-// versions of the objects were seen (spec M12.4). Who holds the lease is not asked: it only makes a difference between
-// MachineHealthChecks with the template of the CR.
-func (j *Judge) surelyLeftToOther(b beginning, mhc *MHC, cr *CR) bool {
-	ofThisMachine := func(machine *Machine) bool { return machine != nil && !machine.Created.After(cr.Created) }
-	if len(cr.Checks) > 0 || len(cr.FormerChecks) == 0 || mhc.hasTemplateOf(cr) || !all(b.versions, ofThisMachine) {
-		return false
-	}
-	for _, versions := range j.mhcs {
-		goesOn := func(other *MHC) bool {
-			return other != nil && other.Namespace == cr.Namespace && other.hasTemplateOf(cr) && all(b.versions, other.Selects)
-		}
-		if all(versions.during(b.known, b.rv), goesOn) {
-			return true
-		}
-	}
-	return false
 }
 
 // holdsNode judges that the MachineHealthCheck held the lease of a Node that existed (spec M10.3).

@@ -4,9 +4,6 @@
 package rules
 
 import (
-	"maps"
-	"slices"
-
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -65,44 +62,8 @@ func (j *Judge) noOtherOwn(w window, created *CR) finding {
 	return finding{rule: "P9"}
 }
 
-// leaves reports whether a CR is one of a former MachineHealthCheck of this name that this one does not go
-// on with (spec M3.5).
-func (m *MHC) leaves(cr *CR) bool {
-	return cr.Created.Before(m.CreationTimestamp.Time) && !m.hasTemplateOf(cr)
-}
-
-// hasTemplateOf reports whether a CR was made from the template of the MachineHealthCheck.
-func (m *MHC) hasTemplateOf(cr *CR) bool {
-	template := m.Spec.RemediationTemplate
-	return template != nil && template.Name == cr.Template && template.Kind == cr.Kind+"Template"
-}
-
-// owns reports whether a CR is one of a MachineHealthCheck: it refers to it, or to none any more and this one
-// goes on with it (spec M12.4).
-func (p *snapshot) owns(check string, cr *CR) bool {
-	return cr.CheckedBy(check) || p.adopterOf(cr) == check
-}
-
-// adopterOf returns the MachineHealthCheck that goes on with a CR which refers to none any more, empty if none does.
-// That is the one with its template that holds the lease of the Node of its Machine, or else the first by name that
-// selects the Machine (spec M12.4).
-func (p *snapshot) adopterOf(cr *CR) (adopter string) {
-	machine := p.machines[cr.Machine].at(p.rv)
-	if len(cr.Checks) > 0 || len(cr.FormerChecks) == 0 || machine == nil {
-		return ""
-	}
-	for _, key := range slices.Sorted(maps.Keys(p.mhcs)) {
-		mhc := p.mhcs[key].at(p.rv)
-		switch {
-		case mhc == nil || mhc.Namespace != cr.Namespace || !mhc.hasTemplateOf(cr):
-		case p.holdsLease(key, machine.Node):
-			return key
-		case adopter == "" && mhc.Selects(machine):
-			adopter = key
-		}
-	}
-	return adopter
-}
+// leaves reports whether a CR is one of a former MachineHealthCheck of this name (spec M3.5).
+func (m *MHC) leaves(cr *CR) bool { return cr.Created.Before(m.CreationTimestamp.Time) }
 
 // holdsLease reports whether a MachineHealthCheck holds the lease of a Node.
 func (p *snapshot) holdsLease(check, node string) bool {

@@ -71,8 +71,6 @@ func (j *Judge) followLease(event Change, by *Request) bool {
 		}
 		add(j.activity.leaders, event.Key, event.ResourceVersion, event.Time, lease)
 	case namespace != j.config.LeaseNamespace:
-	case strings.HasPrefix(name, roundsPrefix):
-		j.judgeRounds(event, strings.TrimPrefix(name, roundsPrefix), by)
 	default:
 		return false
 	}

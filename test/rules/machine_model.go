@@ -107,8 +107,8 @@ type machineHistory struct {
 	// own. They are sorted.
 	standing map[string][]string
 	mhcs     map[string]track[MHC]
-	// rounds are the leases that count the rounds of owners, by the uid of the owner.
-	rounds map[string]track[Rounds]
+	// rounds are the deletions that count for the back-off, by the owner.
+	rounds map[types.UID][]round
 	// activity are the times at which the controller has to look after MachineHealthChecks, and
 	// at which it must not.
 	activity activity
@@ -127,7 +127,7 @@ type machineHistory struct {
 }
 
 func newMachineHistory() machineHistory {
-	return machineHistory{machines: map[string]track[Machine]{}, standing: map[string][]string{}, mhcs: map[string]track[MHC]{}, rounds: map[string]track[Rounds]{}, deletedByUs: sets.New[types.UID](), annotatedByUs: sets.New[types.UID](), deletedByOthers: sets.New[types.UID](), leasesDeleted: map[string][]time.Time{}}
+	return machineHistory{machines: map[string]track[Machine]{}, standing: map[string][]string{}, mhcs: map[string]track[MHC]{}, rounds: map[types.UID][]round{}, deletedByUs: sets.New[types.UID](), annotatedByUs: sets.New[types.UID](), deletedByOthers: sets.New[types.UID](), leasesDeleted: map[string][]time.Time{}}
 }
 
 // addMachine adds a version of a Machine, nil if it is gone.

@@ -122,14 +122,6 @@ func TestChecksOfEachAPI(t *testing.T) {
 	}
 }
 
-func TestBackOffDelays(t *testing.T) {
-	t.Parallel()
-	b := BackOff{Base: 5 * time.Minute, Cap: 20 * time.Minute}
-	for rounds, want := range []time.Duration{0, 5 * time.Minute, 10 * time.Minute, 20 * time.Minute, 20 * time.Minute} {
-		require.Equal(t, want, b.delay(rounds), "M14.1 %d", rounds)
-	}
-}
-
 func TestOnlyKeysOfMachines(t *testing.T) {
 	t.Parallel()
 	machine := func(annotation, label string) *unstructured.Unstructured {
@@ -177,28 +169,27 @@ func TestHistoryKept(t *testing.T) {
 
 func TestOldEnough(t *testing.T) {
 	t.Parallel()
-	first, none := &Rounds{Count: 1, Last: at(10)}, (*Rounds)(nil)
 	for name, tc := range map[string]struct {
-		rounds track[Rounds]
-		made   time.Time
-		broken string
+		last, made, deleted time.Duration
+		otherProcess        bool
+		broken              bool
 	}{
-		"M14.3 of the last round":                {track[Rounds]{{rv: 1, seen: at(10), object: first}}, at(5), ""},
-		"M14.3 made after it":                    {track[Rounds]{{rv: 1, seen: at(10), object: first}}, at(11), "M14.3"},
-		"M14.4 there was none":                   {nil, at(5), "M14.4"},
-		"M14.4 they were forgotten long ago":     {track[Rounds]{{rv: 1, seen: at(10), object: first}, {rv: 2, seen: at(20), object: none}}, at(5), "M14.4"},
-		"M14.4 another sync forgets them":        {track[Rounds]{{rv: 1, seen: at(10), object: first}, {rv: 2, seen: at(35), object: none}}, at(5), ""},
-		"M14.3 another sync forgets, made later": {track[Rounds]{{rv: 1, seen: at(10), object: first}, {rv: 2, seen: at(35), object: none}}, at(11), "M14.3"},
+		"M14.3 of the last round":         {last: 10 * time.Second, made: 5 * time.Second, deleted: time.Minute},
+		"M14.2 made after it, and young":  {last: 10 * time.Second, made: 11 * time.Second, deleted: time.Minute, broken: true},
+		"M14.2 made after it, old enough": {last: 10 * time.Second, made: 11 * time.Second, deleted: 6 * time.Minute},
+		"M14.3 that was long ago":         {last: 10 * time.Second, made: 61 * time.Minute, deleted: 62 * time.Minute},
+		"M14.4 of which it does not know": {last: 10 * time.Second, made: 11 * time.Second, deleted: time.Minute, otherProcess: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			j := NewJudge(Config{})
-			j.rounds["owner"], j.backOff = tc.rounds, BackOff{Base: 5 * time.Minute, Cap: 20 * time.Minute}
-			found := j.oldEnough(beginning{window: window{known: at(30), rv: 9, at: at(40)}}, &Machine{Owner: "owner", Phase: "Failed", Created: tc.made})
-			require.Equal(t, tc.broken != "", found.text != "", "%v", found)
-			if tc.broken != "" {
-				require.Equal(t, tc.broken, found.rule)
+			j.rounds["owner"], j.backOff = []round{{1, epoch.Add(tc.last)}}, BackOff{Base: 5 * time.Minute, Cap: 20 * time.Minute}
+			if tc.otherProcess {
+				j.terms = append(j.terms, epoch.Add(tc.last+time.Second))
 			}
+			at := epoch.Add(tc.deleted)
+			found := j.oldEnough(beginning{window: window{known: at, rv: 9, at: at}}, &Machine{Owner: "owner", Phase: "Failed", Created: epoch.Add(tc.made)})
+			require.Equal(t, tc.broken, found.text != "", "%v", found)
 		})
 	}
 }
@@ -225,24 +216,12 @@ func TestMachineDeletedBeforeItsNode(t *testing.T) {
 	require.False(t, (&Machine{Node: "n"}).deletedBefore(&Node{Created: at(10)}), "M15.2 it is not being deleted")
 }
 
-// TestCRsOfAFormerCheck: a MachineHealthCheck that was created anew goes on with the CRs of its template, and
-// leaves the others.
+// TestCRsOfAFormerCheck: a MachineHealthCheck that was created anew leaves the CRs of the one before.
 func TestCRsOfAFormerCheck(t *testing.T) {
 	t.Parallel()
-	anew := func(template string) *MHC {
-		return checkOf(func(mhc *v1beta1.MachineHealthCheck) {
-			mhc.CreationTimestamp = metav1.NewTime(at(20))
-			if template != "" {
-				mhc.Spec.RemediationTemplate = &corev1.ObjectReference{Kind: "FenceTemplate", Name: template}
-			}
-		})
-	}
-	former, own := &CR{Kind: "Fence", Template: "pdu", Created: at(10)}, &CR{Kind: "Fence", Template: "pdu", Created: at(20)}
-	require.False(t, anew("pdu").leaves(former), "M3.5")
-	require.True(t, anew("bmc").leaves(former), "M3.5")
-	require.True(t, anew("pdu").leaves(&CR{Kind: "Reboot", Template: "pdu", Created: at(10)}), "M3.5")
-	require.True(t, anew("").leaves(former), "M3.5")
-	require.False(t, anew("").leaves(own), "M12.5")
+	anew := checkOf(func(mhc *v1beta1.MachineHealthCheck) { mhc.CreationTimestamp = metav1.NewTime(at(20)) })
+	require.True(t, anew.leaves(&CR{Created: at(10)}), "M3.5")
+	require.False(t, anew.leaves(&CR{Created: at(20)}), "M12.5")
 }
 
 // TestFormerChecks: garbage collection removes the reference of a CR to a deleted object. That does not make the
@@ -255,49 +234,6 @@ func TestFormerChecks(t *testing.T) {
 	next := &CR{}
 	next.inheritChecks(cr)
 	require.Equal(t, []string{"ns/east"}, next.everChecks(), "M3.5")
-	adopted := &CR{Checks: []string{"ns/west"}, Machine: "ns/m"}
-	adopted.inheritChecks(cr)
-	require.Equal(t, []string{"ns/west"}, adopted.everChecks(), "M12.4")
-}
-
-// TestAdopted: garbage collection has removed the reference of a CR, and several MachineHealthChecks have its
-// template. The CR belongs to the one that holds the lease of its Node, or to the first one that selects its
-// Machine.
-func TestAdopted(t *testing.T) {
-	t.Parallel()
-	named := func(name string, change ...func(*v1beta1.MachineHealthCheck)) *MHC {
-		return checkOf(append(change, func(mhc *v1beta1.MachineHealthCheck) {
-			mhc.Name = name
-			mhc.Spec.RemediationTemplate = &corev1.ObjectReference{Kind: "RebootTemplate", Name: "reboot"}
-		})...)
-	}
-	noMachine := func(mhc *v1beta1.MachineHealthCheck) {
-		mhc.Spec.Selector.MatchLabels = map[string]string{"zone": "none"}
-	}
-	left := &CR{Kind: "Reboot", Namespace: "ns", Name: "n", Template: "reboot", Machine: "ns/n", FormerChecks: []string{"ns/former"}}
-	for name, tc := range map[string]struct {
-		checks []*MHC
-		holder string
-		want   string
-	}{
-		"M12.4 none selects the Machine":         {checks: []*MHC{named("a", noMachine), named("b", noMachine)}},
-		"M12.4 the one that selects it":          {checks: []*MHC{named("a", noMachine), named("b")}, want: "ns/b"},
-		"M12.4 the first by name":                {checks: []*MHC{named("b"), named("a")}, want: "ns/a"},
-		"M12.4 the one that holds the lease":     {checks: []*MHC{named("a"), named("b", noMachine)}, holder: "ns/b", want: "ns/b"},
-		"M12.4 one with another template is out": {checks: []*MHC{checkOf()}, holder: "ns/check"},
-	} {
-		s := machineFixture()
-		for _, mhc := range tc.checks {
-			s.mhc(past, mhc)
-		}
-		if tc.holder != "" {
-			s.lease(past, leaseOf(checkHolderPrefix+tc.holder, 1))
-		}
-		p := s.snapshotAt(at(40))
-		for _, mhc := range tc.checks {
-			require.Equal(t, mhc.Key() == tc.want, p.owns(mhc.Key(), left), "%s: %s", name, mhc.Name)
-		}
-	}
 }
 
 // TestLeaseSpoiled: if another client has deleted a lease of a MachineHealthCheck, it protects no Node (spec

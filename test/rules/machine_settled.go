@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 )
@@ -35,7 +34,7 @@ type machineTarget struct {
 func (p *snapshot) targetOf(mhc *MHC, machine *Machine) *machineTarget {
 	t := &machineTarget{Machine: machine, node: p.nodes[machine.Node].at(p.rv)}
 	for _, key := range slices.Sorted(maps.Keys(p.crsOfMachine[machine.Key()])) {
-		if cr := p.crs[key].at(p.rv); cr != nil && p.owns(mhc.Key(), cr) {
+		if cr := p.crs[key].at(p.rv); cr != nil && cr.CheckedBy(mhc.Key()) {
 			t.own = append(t.own, cr)
 		}
 	}
@@ -88,10 +87,10 @@ func (p *snapshot) unsettledMachines() []Violation {
 	if !p.activity.activeAt(p.rv, p.now) {
 		return nil
 	}
-	left := p.leftRounds()
 	if p.staleCRs() {
-		return append(left, p.leftCheckLeases()...)
+		return p.leftCheckLeases()
 	}
+	var left []Violation
 	for _, key := range slices.Sorted(maps.Keys(p.mhcs)) {
 		if mhc := p.mhcs[key].at(p.rv); mhc != nil && mhc.DeletionTimestamp == nil {
 			left = append(left, newMachineCheck(p, mhc).violations()...)
@@ -149,21 +148,6 @@ func (s *machineCheck) underWay(t *machineTarget) bool {
 	return t.Deleting || len(t.own) > 0 || (t.Has(v1beta1.AnnotationExternalRemediation) && !t.Failed())
 }
 
-// leftRounds returns back-off leases whose rounds are over for some time (spec M14.4).
-func (p *snapshot) leftRounds() (left []Violation) {
-	for _, owner := range slices.Sorted(maps.Keys(p.rounds)) {
-		rounds := p.rounds[owner].at(p.rv)
-		if rounds == nil || rounds.Count <= 0 || rounds.Last.IsZero() {
-			continue
-		}
-		p.checks["M14.4"]++
-		if end := rounds.Last.Add(resetAfter * p.backOff.Cap); p.now.After(end.Add(longestSync)) {
-			left = append(left, Violation{Rule: "M14.4", Node: "owner " + owner, Text: "a back-off lease is left, although its rounds were over at " + end.Format(time.TimeOnly)})
-		}
-	}
-	return left
-}
-
 // leftCheckLeases returns leases of nodes that a MachineHealthCheck holds for nothing (spec M10.3).
 func (p *snapshot) leftCheckLeases() (left []Violation) {
 	for _, name := range slices.Sorted(maps.Keys(p.leases)) {
@@ -191,7 +175,7 @@ func (p *snapshot) remediatedBy(check, node string) bool {
 			return true
 		}
 		for cr := range p.crsOfMachine[key] {
-			if object := p.crs[cr].at(p.rv); object != nil && p.owns(check, object) {
+			if object := p.crs[cr].at(p.rv); object != nil && object.CheckedBy(check) {
 				return true
 			}
 		}

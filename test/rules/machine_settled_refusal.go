@@ -31,7 +31,7 @@ func (s *machineCheck) refusal(t *machineTarget) v1alpha1.DecisionReason {
 		return v1alpha1.DecidedExcluded
 	case s.namedTwice(t.Machine):
 		return v1beta1.DecidedAmbiguousNode
-	case s.remediatedByOther(t.Machine) || slices.ContainsFunc(s.others, func(other *MHC) bool { return s.forbids(other, t) }):
+	case s.remediatedByOther(t.Machine) || slices.ContainsFunc(s.others, func(other *MHC) bool { return s.precedes(other, t) }):
 		return v1beta1.DecidedOtherHealthCheck
 	case deletion && t.Owner == "":
 		return v1beta1.DecidedNoController
@@ -40,7 +40,7 @@ func (s *machineCheck) refusal(t *machineTarget) v1alpha1.DecisionReason {
 	case s.mhc.strategy() == byTemplate && s.templateMissing():
 		return v1beta1.DecidedTemplateUnavailable
 	default:
-		return s.wait(t, deletion)
+		return s.wait(t)
 	}
 }
 
@@ -50,7 +50,7 @@ func (t *machineTarget) ofControlPlane() bool {
 }
 
 // wait says what the remediation of a target waits for that nothing else refuses, or "".
-func (s *machineCheck) wait(t *machineTarget, deletion bool) v1alpha1.DecisionReason {
+func (s *machineCheck) wait(t *machineTarget) v1alpha1.DecisionReason {
 	controlPlane := t.ofControlPlane()
 	switch {
 	case controlPlane && s.slotTakenFrom(t.Machine):
@@ -60,15 +60,14 @@ func (s *machineCheck) wait(t *machineTarget, deletion bool) v1alpha1.DecisionRe
 	case s.budgetMayRefuse(slotName(t.Machine)):
 		return v1alpha1.DecidedBudgetExhausted
 	default:
-		return s.waitAfterBudgets(t, deletion)
+		return s.waitAfterBudgets(t)
 	}
 }
 
 // waitAfterBudgets is the same for the checks after the budgets.
-func (s *machineCheck) waitAfterBudgets(t *machineTarget, deletion bool) v1alpha1.DecisionReason {
-	late := deletion && (t.Failed() || t.Node == "")
+func (s *machineCheck) waitAfterBudgets(t *machineTarget) v1alpha1.DecisionReason {
 	switch {
-	case late && s.now.Before(s.due(t.Machine)):
+	case s.mhc.deletes(t.Machine) && s.mayBackOff(t.Machine):
 		return v1beta1.DecidedBackOff
 	case s.mhc.strategy() == byTemplate && s.nameTaken(t.Machine):
 		return v1alpha1.DecidedForeignRemediation
@@ -90,32 +89,23 @@ func (p *snapshot) namedTwice(machine *Machine) bool {
 	return false
 }
 
-// forbids reports whether another MachineHealthCheck forbids that a target is remediated (spec
-// M7.4).
-func (s *machineCheck) forbids(other *MHC, t *machineTarget) bool {
-	check := newMachineCheck(s.snapshot, other)
-	if !other.Selects(t.Machine) || check.powerless(t) {
+// precedes reports whether another MachineHealthCheck, which comes first, keeps this one from a target (spec M7.4).
+func (s *machineCheck) precedes(other *MHC, t *machineTarget) bool {
+	switch {
+	case !other.Selects(t.Machine):
 		return false
+	case other.forTermination() != s.mhc.forTermination():
+		return s.mhc.forTermination() && s.mhc.criterion(t.Machine, t.node, s.now) != v1beta1.TriggerUnhealthyCondition
 	}
-	if !s.mhc.forTermination() && !check.allowed() {
-		return true
-	}
-	return other.Name < s.mhc.Name && s.targetOf(other, t.Machine).state == MachineUnhealthy
-}
-
-// powerless reports whether the MachineHealthCheck cannot act on a Machine at all (spec M7.4).
-func (s *machineCheck) powerless(t *machineTarget) bool {
-	ofProvider := t.API == v1beta1.MachineAPICluster && t.ofControlPlane()
-	return s.mhc.paused() || s.mhc.broken || (s.mhc.deletes(t.Machine) && (t.Owner == "" || ofProvider)) ||
-		(s.mhc.strategy() == byTemplate && s.templateMissing())
+	return other.Name < s.mhc.Name
 }
 
 // remediatedByOther reports whether another MachineHealthCheck has a CR for a Machine, whether or not it
-// still selects the Machine, or goes on with one.
+// still selects the Machine.
 func (s *machineCheck) remediatedByOther(machine *Machine) bool {
 	for key := range s.crsOfMachine[machine.Key()] {
 		cr := s.crs[key].at(s.rv)
-		if cr != nil && (len(cr.Checks) > 0 || s.adopterOf(cr) != "") && !s.owns(s.mhc.Key(), cr) {
+		if cr != nil && len(cr.Checks) > 0 && !cr.CheckedBy(s.mhc.Key()) {
 			return true
 		}
 	}
@@ -126,7 +116,7 @@ func (s *machineCheck) remediatedByOther(machine *Machine) bool {
 // process that has seen it begins nothing before it is gone. One that has started since does not know it (spec M7.4).
 func (s *machineCheck) hasFormerCR(machine *Machine) bool {
 	for key := range s.crsOfMachine[machine.Key()] {
-		if cr := s.crs[key].at(s.rv); cr != nil && len(cr.Checks) == 0 && len(cr.FormerChecks) > 0 && s.adopterOf(cr) == "" {
+		if cr := s.crs[key].at(s.rv); cr != nil && len(cr.Checks) == 0 && len(cr.FormerChecks) > 0 {
 			return true
 		}
 	}
@@ -144,7 +134,7 @@ func (s *machineCheck) templateMissing() bool {
 func (s *machineCheck) nameTaken(machine *Machine) bool {
 	kind := strings.TrimSuffix(s.mhc.Spec.RemediationTemplate.Kind, "Template")
 	cr := s.crs[plural(kind)+" "+machine.Key()].at(s.rv)
-	return cr != nil && !s.owns(s.mhc.Key(), cr)
+	return cr != nil && !cr.CheckedBy(s.mhc.Key())
 }
 
 // slotTakenFrom reports whether something else takes the slot of the control plane (spec M13.1).

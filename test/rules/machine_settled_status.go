@@ -125,7 +125,7 @@ func (s *machineCheck) checkEntries() {
 // that is gone.
 func (s *machineCheck) ownLeft(name string) bool {
 	for key := range s.crsOfMachine[key(s.mhc.Namespace, name)] {
-		if cr := s.crs[key].at(s.rv); cr != nil && s.owns(s.mhc.Key(), cr) {
+		if cr := s.crs[key].at(s.rv); cr != nil && cr.CheckedBy(s.mhc.Key()) {
 			return true
 		}
 	}
@@ -169,8 +169,6 @@ func (s *machineCheck) checkMachineDecision(t *machineTarget, entry *v1beta1.Unh
 	}
 	want := s.expected(t)
 	alike := slices.Contains(waits, decision.Reason) && slices.Contains(waits, want)
-	// Nothing tells when another MachineHealthCheck finds the Machine unhealthy, too, by time alone.
-	alike = alike || (decision.Reason == v1alpha1.DecidedBudgetExhausted && want == v1beta1.DecidedOtherHealthCheck)
 	alike = alike || (decision.Reason == v1beta1.DecidedRemediationOverdue && s.mayBeOverdue(t))
 	alike = alike || (decision.Reason == v1beta1.DecidedOtherHealthCheck && s.hasFormerCR(t.Machine))
 	alike = alike || (decision.Reason == v1alpha1.DecidedGateClosed && s.mayBeBooting(t))

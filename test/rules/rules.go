@@ -22,7 +22,7 @@ func Unchecked(checked map[string]int) []string {
 // machineRules are the rules that are checked besides where Machines are followed.
 var machineRules = []string{
 	"M3.4", "M3.5", "M4.2", "M5.1", "M5.4", "M6.2", "M7.1", "M7.3", "M7.4", "M8.1", "M8.3", "M8.4", "M9.1", "M9.2", "M10.1", "M10.2", "M10.3",
-	"M11.1", "M11.2", "M12.1", "M12.2", "M12.5", "M13.1", "M13.3", "M14.2", "M14.3", "M14.4", "M15.1", "M15.2", "M16.1", "M16.2", "M16.3", "M16.4", "M20.3", "P3",
+	"M11.1", "M11.2", "M12.1", "M12.2", "M12.5", "M13.1", "M13.3", "M14.2", "M15.1", "M15.2", "M16.1", "M16.2", "M16.3", "M16.4", "M20.3", "P3",
 }
 
 // UncheckedOfMachines returns those of Machines that were not checked once.

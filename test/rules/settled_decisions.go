@@ -13,11 +13,6 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
 
-// silent are the reasons that hold for all nodes: the condition has their message (spec
-// 23b.5).
-var silent = sets.New(v1alpha1.DecidedDisabled, v1alpha1.DecidedInvalidSpec, v1alpha1.DecidedTerminating, v1alpha1.DecidedClockUntrusted,
-	v1alpha1.DecidedPaused, v1alpha1.DecidedGateClosed, v1alpha1.DecidedStormActive)
-
 // unfollowed are the reasons whose causes are not followed: failed requests among them.
 var unfollowed = sets.New(v1alpha1.DecidedInvalidSpec, v1alpha1.DecidedTerminating, v1alpha1.DecidedClockUntrusted,
 	v1alpha1.DecidedMachineUnreadable, v1alpha1.DecidedUnreadable, v1alpha1.DecidedCreateFailed, v1alpha1.DecidedDeleteFailed, v1alpha1.DecidedUpdateFailed)
@@ -43,7 +38,7 @@ func (s *settledCheck) checkDecision(name string, decision *v1alpha1.Decision) {
 	kind := decision.Reason.Type()
 	works := slices.ContainsFunc(s.own[name], func(cr *CR) bool { return !cr.Deleting })
 	check(kind == "" || (decision.Type != kind && decision.Type != v1alpha1.DecisionRemediating), "there is no such decision")
-	check((decision.Message == "") != silent.Has(decision.Reason), "the message is where it does not belong")
+	check(decision.Message == "", "there is no message")
 	check(decision.Since.IsZero() || decision.Since.After(s.now) || decision.Since.Nanosecond() != 0, "it is since "+decision.Since.UTC().Format(time.TimeOnly))
 	check(decision.NextCheckTime != nil && s.now.After(decision.NextCheckTime.Time), "it was to change and has not")
 	if unfollowed.Has(decision.Reason) {

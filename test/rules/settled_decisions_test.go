@@ -15,10 +15,7 @@ import (
 
 // withDecision has a node of status have a decision with these parts.
 func withDecision(e v1alpha1.UnhealthyNode, kind v1alpha1.DecisionType, reason v1alpha1.DecisionReason, change ...func(*v1alpha1.Decision)) v1alpha1.UnhealthyNode {
-	e.Decision = &v1alpha1.Decision{Type: kind, Reason: reason, Since: metav1.NewTime(at(50))}
-	if !silent.Has(reason) {
-		e.Decision.Message = "because"
-	}
+	e.Decision = &v1alpha1.Decision{Type: kind, Reason: reason, Message: "because", Since: metav1.NewTime(at(50))}
 	for _, change := range change {
 		change(e.Decision)
 	}
@@ -56,7 +53,7 @@ func TestSettledDecisions(t *testing.T) {
 		"no step is left":       {remediated(over), healthCheck(escalating, stated(1, 0, withDecision(entry("n", over), exhausted, "NoTemplateLeft"))), nil},
 		"a step is left":        {remediated(atWork), healthCheck(escalating, stated(1, 0, withDecision(entry("n", atWork), exhausted, "NoTemplateLeft"))), []string{"23b.5"}},
 		"paused":                {notHealthy, healthCheck(paused, stated(1, 0, withDecision(entry("n"), held, "Paused"))), nil},
-		"paused, with message":  {notHealthy, healthCheck(paused, stated(1, 0, withDecision(entry("n"), held, "Paused", message("because")))), []string{"23b.5"}},
+		"paused, no message":    {notHealthy, healthCheck(paused, stated(1, 0, withDecision(entry("n"), held, "Paused", message("")))), []string{"23b.5"}},
 		"5.4 the gate is first": {excluded, healthCheck(minHealthy("1"), stated(1, 0, withDecision(entry("n"), held, "Excluded"))), []string{"5.4"}},
 		"excluded":              {excluded, healthCheck(stated(1, 0, withDecision(entry("n"), held, "Excluded"))), nil},
 		"not excluded":          {notHealthy, healthCheck(paused, stated(1, 0, withDecision(entry("n"), held, "Excluded"))), []string{"23b.5", "5.4"}},

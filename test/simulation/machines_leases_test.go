@@ -15,7 +15,6 @@ import (
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
-	"github.com/nhc-controller/nhc-controller/test/memapi"
 	"github.com/nhc-controller/nhc-controller/test/rules"
 )
 
@@ -199,41 +198,6 @@ func TestLeaseOfAnotherOperator(t *testing.T) {
 				require.Equal(t, v1alpha1.DecidedLeaseTaken, m.decision("east", machine), "M4.3: it is respected")
 				m.sleep(2 * time.Minute)
 				require.True(t, m.deleting(machine), "14.3: until it has run out")
-			})
-		})
-	}
-}
-
-// TestRoundsEndByTime: the lease that counts the rounds of an owner ends at its own instant, also if another
-// MachineHealthCheck selects the Machines of that owner by then, or none (spec M14.4). F8: no Machine of the
-// owner was left, and the lease stayed.
-func TestRoundsEndByTime(t *testing.T) {
-	t.Parallel()
-	for name, after := range map[string]func(m *machineAPI, set *machineSet){
-		"F8 the owner has no Machine any more": func(*machineAPI, *machineSet) {},
-		"no MachineHealthCheck is left":        func(m *machineAPI, _ *machineSet) { m.server.Delete("user", mhcs, machineKey("east")) },
-		"the MachineHealthCheck selects others": func(m *machineAPI, _ *machineSet) {
-			m.changeMHC("east", func(mhc *v1beta1.MachineHealthCheck) { mhc.Spec.Selector.MatchLabels = map[string]string{"pool": "b"} })
-		},
-		"another process": func(m *machineAPI, _ *machineSet) { m.replaceLeader() },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			withMachines(t, func(t *testing.T, m *machineAPI) {
-				set := m.newSet("workers", "worker")
-				machine := m.addMachine(set, "a", "")
-				m.addMHC("east", "a", asItIs)
-				m.fail(machine)
-				m.sleep(inTime)
-				require.True(t, m.deleting(machine))
-				rounds := memapi.Key{Namespace: leaseNamespace, Name: "machine-owner-" + string(set.uid)}
-				require.NotNil(t, m.server.Get(leases, rounds))
-				end := as[coordinationv1.Lease](m.server.Get(leases, rounds)).Spec.RenewTime.Add(3 * backOff.Cap)
-				after(m, set)
-				m.sleep(time.Until(end) - time.Second)
-				require.NotNil(t, m.server.Get(leases, rounds), "M14.3: not before its end")
-				m.sleep(time.Second + inTime)
-				require.Nil(t, m.server.Get(leases, rounds), "M14.4: at its end")
 			})
 		})
 	}

@@ -10,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
@@ -43,7 +42,7 @@ func TestNodeIsUpdated(t *testing.T) {
 		require.Equal(t, updated, entry[len(entry)-1].Name)
 		decision := entry[len(entry)-1].Decision
 		require.Equal(t, v1alpha1.DecidedClusterUpgrading, decision.Reason)
-		require.Equal(t, "The machine configuration of Node worker-0 is being updated", decision.Message)
+		require.Equal(t, remediation.Updating, decision.Message)
 		require.NotNil(t, decision.NextCheckTime, "M9.1: the end of it is said")
 		m.sleep(time.Until(decision.NextCheckTime.Time) - time.Second)
 		require.False(t, m.deleting(updated))
@@ -70,64 +69,33 @@ func TestUpdateOfANodeEnds(t *testing.T) {
 	})
 }
 
-// TestPowerlessKeepsNoOther: a MachineHealthCheck that cannot act on a Machine at all does not keep another from it,
-// neither by its name nor by its threshold (spec M7.4). F7: it did.
-func TestPowerlessKeepsNoOther(t *testing.T) {
+// TestFirstByNameWorks: of several MachineHealthChecks that select a Machine, the first by name works, also if it is
+// paused. One that only replaces terminating Machines keeps no other from it (spec M7.4).
+func TestFirstByNameWorks(t *testing.T) {
 	t.Parallel()
-	ownerless := func(m *machineAPI, machine string) {
-		m.changeMachine("user", machine, func(object *unstructured.Unstructured) { object.SetOwnerReferences(nil) })
-	}
-	strict := func(mhc *v1beta1.MachineHealthCheck) {
-		mhc.Spec.MaxUnhealthy = (*v1beta1.IntOrString)(new(intstr.FromInt32(0)))
-	}
-	missing := func(mhc *v1beta1.MachineHealthCheck) {
-		mhc.Spec.RemediationTemplate = &corev1.ObjectReference{APIVersion: remediators.String(), Kind: "NoSuchTemplate", Name: "none"}
-	}
 	for name, tc := range map[string]struct {
-		first  func(*v1beta1.MachineHealthCheck)
-		change func(m *machineAPI, machine string)
-		// template means that the other one remediates by a remediation object.
-		template bool
-		// apis are those whose Machines it is about, all if there are none.
-		apis []*apiOfMachines
+		first func(*v1beta1.MachineHealthCheck)
+		works bool
 	}{
-		"F7 only its provider deletes the Machine": {first: asItIs, template: true, apis: []*apiOfMachines{ofClusterAPI}, change: func(m *machineAPI, machine string) {
-			m.changeMachine("user", machine, func(object *unstructured.Unstructured) { setEntry(object, "labels", v1beta1.LabelControlPlane, "") })
-			for _, node := range []string{"master-1", "master-2"} { // Enough for a quorum.
-				m.addMachine(m.newSet("masters", "master"), "c", node)
-			}
-		}},
-		"nothing would replace the Machine": {first: asItIs, change: ownerless, template: true},
-		"nothing would, and it is strict":   {first: strict, change: ownerless, template: true},
-		"its template is missing":           {first: missing},
-		"it is missing, and it is strict":   {first: func(mhc *v1beta1.MachineHealthCheck) { missing(mhc); strict(mhc) }},
-		"it is paused, and strict": {first: func(mhc *v1beta1.MachineHealthCheck) {
+		"it is paused": {first: func(mhc *v1beta1.MachineHealthCheck) {
 			mhc.Annotations = map[string]string{v1beta1.AnnotationPaused: ""}
-			strict(mhc)
+		}},
+		"it only replaces terminating Machines": {works: true, first: func(mhc *v1beta1.MachineHealthCheck) {
+			mhc.Spec.UnhealthyConditions = []v1beta1.UnhealthyCondition{{Type: "Terminating", Status: corev1.ConditionTrue, Timeout: "0s"}}
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			apis := tc.apis
-			if len(apis) == 0 {
-				apis = machineAPIs
-			}
-			withMachinesOf(t, apis, func(t *testing.T, m *machineAPI) {
+			withMachines(t, func(t *testing.T, m *machineAPI) {
 				machine := m.addMachine(m.newSet("workers", "worker"), "a", "worker-0")
-				if tc.change != nil {
-					tc.change(m, machine)
-				}
 				m.addMHC("all", "a", tc.first)
-				m.addMHC("another", "a", func(mhc *v1beta1.MachineHealthCheck) {
-					if tc.template {
-						mhc.Spec.RemediationTemplate = &m.references()[0]
-					}
-				})
-				m.sleep(20 * time.Second)
+				m.addMHC("another", "a", asItIs)
 				m.setReady("worker-0", corev1.ConditionUnknown)
-				m.sleep(30*time.Second + inTime)
-				begun := m.deleting(machine) || m.server.Get(m.kinds[0].crs(), machineKey(machine)) != nil
-				require.True(t, begun, "M7.4: %s", m.decision("another", machine))
+				m.sleep(time.Minute)
+				require.Equal(t, tc.works, m.deleting(machine), "M7.4: %s", m.decision("another", machine))
+				m.server.Delete("user", mhcs, machineKey("all"))
+				m.sleep(inTime)
+				require.True(t, m.deleting(machine), "M7.4: it is the first now")
 			})
 		})
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/test/memapi"
 )
 
 // TestSlotTakenUnseen: what takes the control plane slot is looked at live before a control plane Machine
@@ -81,6 +82,31 @@ func (m *machineAPI) replaceBlindly(gvr schema.GroupVersionResource) {
 	m.elect()
 	m.sleep(100 * time.Millisecond)
 	setStale(0)
+}
+
+// TestSlotLeavesWithItsCheck: a Machine whose Node is missing takes the slot only as long as a MachineHealthCheck selects
+// it (spec M13.1). S18: it kept the slot after that one was gone.
+func TestSlotLeavesWithItsCheck(t *testing.T) {
+	t.Parallel()
+	withMachinesOf(t, replacingControlPlane, func(t *testing.T, m *machineAPI) {
+		set := m.newSet("masters", "master")
+		m.addMachine(set, "a", "master-0")
+		waiting := m.addMachine(set, "b", "master-1")
+		for _, node := range []string{"master-2", "master-3", "master-4"} {
+			m.addMachine(set, "c", node)
+		}
+		m.addMHC("east", "a", func(mhc *v1beta1.MachineHealthCheck) {
+			mhc.Annotations = map[string]string{v1beta1.AnnotationPaused: ""}
+		})
+		m.addMHC("west", "b", asItIs)
+		m.server.Delete("user", nodes, memapi.Key{Name: "master-0"})
+		m.setReady("master-1", corev1.ConditionUnknown)
+		m.sleep(time.Minute)
+		require.Equal(t, v1alpha1.DecidedControlPlaneBusy, m.decision("west", waiting))
+		m.server.Delete("user", mhcs, machineKey("east"))
+		m.sleep(inTime)
+		require.True(t, m.deleting(waiting))
+	})
 }
 
 // TestDeletedMachineLeavesSlot: a control plane Machine that is gone takes the slot no longer, and its

@@ -36,14 +36,11 @@ func TestRemediationsUnread(t *testing.T) {
 			withMachines(t, func(t *testing.T, m *machineAPI) {
 				c := m.cluster
 				machine := m.addMachine(m.newSet("workers", "worker"), "a", "worker-0")
-				m.addMHC("first", "a", func(mhc *v1beta1.MachineHealthCheck) {
-					mhc.Annotations = map[string]string{v1beta1.AnnotationPaused: ""}
-				})
 				m.addMHC("second", "a", func(mhc *v1beta1.MachineHealthCheck) { mhc.Spec.RemediationTemplate = &c.references()[0] })
 				c.setReady("worker-0", corev1.ConditionUnknown)
 				m.sleep(time.Minute)
 				require.Len(t, c.crs(), 1)
-				m.changeMHC("first", func(mhc *v1beta1.MachineHealthCheck) { delete(mhc.Annotations, v1beta1.AnnotationPaused) })
+				m.addMHC("first", "a", asItIs)
 				m.sleep(time.Minute)
 				require.Equal(t, v1beta1.DecidedOtherHealthCheck, m.decision("first", machine))
 				before := m.mhc("first").ResourceVersion

@@ -31,3 +31,22 @@ The image. The digest that a release has put into Chart.yaml is that of its own 
 {{ div (mul $mebibytes 9) 10 }}MiB
 {{- end -}}
 {{- end }}
+
+{{/* More labels of the pods of both programs. */}}
+{{- define "nhc-controller.podLabels" -}}
+{{- range list .Values.extraLabels .Values.podLabels }}
+{{- with . }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* Where the pods of both programs come from, and where they run. */}}
+{{- define "nhc-controller.placement" -}}
+{{- range $key := list "imagePullSecrets" "nodeSelector" "affinity" "tolerations" }}
+{{- with index $.Values $key }}
+{{ $key }}:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+{{- end }}

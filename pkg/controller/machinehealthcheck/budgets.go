@@ -122,7 +122,7 @@ func (c *Controller) Observe(name string) budget.Observation {
 	for _, machine := range c.machinesOf(name) {
 		observed.Unhealthy = observed.Unhealthy || c.judgedUnhealthy(machine)
 		for _, cr := range c.cachedCRs(machine.Namespace, machine.Name) {
-			if len(ownersOf(cr)) > 0 || c.adopterOf(cr, machine) != "" {
+			if len(ownersOf(cr)) > 0 {
 				remediating(cr.CreationTimestamp.Time)
 			}
 		}

@@ -73,7 +73,7 @@ type Config struct {
 	Client  versioned.Interface
 	Dynamic dynamic.Interface
 	Nodes   coreinformers.TypedNodeInformer
-	// Leases watches LeaseNamespace, where the leases of nodes and of owners are.
+	// Leases watches LeaseNamespace, where the leases of nodes are.
 	Leases         coordinationinformers.TypedLeaseInformer
 	LeaseNamespace string
 	// Transform changes all objects of informers that only this controller needs.
@@ -123,6 +123,7 @@ type Controller struct {
 	active  activity
 	dropped droppedFields
 	missing missingNodes
+	rounds  machinehealth.RoundsByOwner
 	// deletions are what RemediationBudgets count.
 	deletions deletions
 	writes    staleness.Tracker
@@ -160,7 +161,7 @@ func New(ctx context.Context, config Config) (*Controller, error) {
 		return nil, fmt.Errorf("indexing Leases: %w", err)
 	}
 	var err error
-	backOffOwners := func() float64 { return float64(len(c.leases.ListIndexFuncValues(leasesOfRounds))) }
+	backOffOwners := func() float64 { return float64(c.rounds.Owners(c.BackOff, c.Clock.Now())) }
 	if c.metrics, err = newMetrics(config.Metrics, backOffOwners); err != nil {
 		return nil, err
 	}
@@ -191,8 +192,7 @@ func (c *Controller) RunWatches(ctx context.Context) {
 func (c *Controller) Run(ctx context.Context, drain <-chan struct{}, workers int) error {
 	ctx = klog.NewContext(ctx, klog.LoggerWithName(klog.FromContext(ctx), Name))
 	runner := &reconcile.Runner{Queue: c.queue, Key: "machineHealthCheck", Clock: c.Clock, Sync: c.syncWhileActive}
-	endRounds := func(ctx context.Context) { utilwait.UntilWithContext(ctx, c.endRounds, roundsInterval) }
-	runner.Run(ctx, drain, workers, c.synced, endRounds)
+	runner.Run(ctx, drain, workers, c.synced)
 	return nil
 }
 

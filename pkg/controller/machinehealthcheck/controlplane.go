@@ -129,7 +129,7 @@ func (c *Controller) cachedSlotHolders(subject slot.Member) []slotHolder {
 			machines = append(machines, obj.(*machinehealth.Machine))
 		}
 	}
-	found := c.slotHolders(machines, c.missing.has)
+	found, _ := c.slotHolders(machines, func(node string) (bool, error) { return c.missing.has(node), nil })
 	var remediated []slotHolder
 	for _, indexer := range c.remediations.Caches() {
 		for _, cr := range watches.Indexed[*object.CR](indexer, crsByControlPlane, controlPlaneLabel) {
@@ -161,9 +161,9 @@ func namesOf(holders []slotHolder) (names []string) {
 	return names
 }
 
-// slotHolders returns the Machines that take the slot. missing reports whether a Node is known to be
-// gone.
-func (c *Controller) slotHolders(machines []*machinehealth.Machine, missing func(node string) bool) (found []slotHolder) {
+// slotHolders returns the Machines that take the slot. missing reports whether a Node is known to be gone. It is only
+// asked about the Nodes of Machines that a MachineHealthCheck selects and that take the slot for no other reason.
+func (c *Controller) slotHolders(machines []*machinehealth.Machine, missing func(node string) (bool, error)) (found []slotHolder, _ error) {
 	for _, machine := range machines {
 		if !c.ofControlPlane(machine) {
 			continue
@@ -176,14 +176,21 @@ func (c *Controller) slotHolders(machines []*machinehealth.Machine, missing func
 			cause = "Machine " + name + " has annotation " + v1beta1.AnnotationExternalRemediation
 		case machine.Node == "":
 			cause = "Machine " + name + " has no Node yet"
-		case missing(machine.Node):
-			cause = "Node " + machine.Node + " of Machine " + name + " does not exist"
-		default:
+		case len(c.selecting(machine)) == 0:
 			continue
+		default:
+			gone, err := missing(machine.Node)
+			if err != nil {
+				return nil, err
+			}
+			if !gone {
+				continue
+			}
+			cause = "Node " + machine.Node + " of Machine " + name + " does not exist"
 		}
 		found = append(found, slotHolder{memberOf(machine), slotName(machine), cause})
 	}
-	return found
+	return found, nil
 }
 
 // ofControlPlane reports whether a Machine is one of the control plane of this cluster.

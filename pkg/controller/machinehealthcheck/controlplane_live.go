@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
@@ -36,11 +35,10 @@ func (c *Controller) ListControlPlaneSlotHolders(ctx context.Context, subject sl
 	if err != nil {
 		return nil, err
 	}
-	missing, err := c.readMissingNodes(ctx, machines)
+	found, err := c.slotHolders(machines, func(node string) (bool, error) { return c.missingLive(ctx, node) })
 	if err != nil {
 		return nil, err
 	}
-	found := c.slotHolders(machines, missing.Has)
 	crs, err := c.listControlPlaneCRs(ctx)
 	if err != nil {
 		return nil, err
@@ -86,28 +84,16 @@ func (c *Controller) listControlPlaneCRs(ctx context.Context) (crs []*object.CR,
 	return crs, nil
 }
 
-// readMissingNodes returns the Nodes of control plane Machines that do not exist. It only reads the Nodes
-// of Machines that a MachineHealthCheck selects. If a Machine takes the slot for another reason, its Node
-// is not read.
-func (c *Controller) readMissingNodes(ctx context.Context, machines []*machinehealth.Machine) (sets.Set[string], error) {
-	missing := sets.New[string]()
-	for _, machine := range machines {
-		switch {
-		case machine.Node == "" || missing.Has(machine.Node):
-			continue
-		case machine.Deleting() || machine.Has(v1beta1.AnnotationExternalRemediation):
-			continue
-		case !c.ofControlPlane(machine) || len(c.selecting(machine)) == 0:
-			continue
-		}
-		cached := c.node(machine.Node)
-		_, err := c.Kube.CoreV1().Nodes().Get(ctx, machine.Node, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
-			c.nodeMissing(machine.Node, cached)
-			missing.Insert(machine.Node)
-		} else if err != nil {
-			return nil, fmt.Errorf("reading Node: %w", err)
-		}
+// missingLive reports whether a live read does not find a Node.
+func (c *Controller) missingLive(ctx context.Context, name string) (bool, error) {
+	cached := c.node(name)
+	_, err := c.Kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		c.nodeMissing(name, cached)
+		return true, nil
 	}
-	return missing, nil
+	if err != nil {
+		return false, fmt.Errorf("reading Node: %w", err)
+	}
+	return false, nil
 }

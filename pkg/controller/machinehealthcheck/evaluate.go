@@ -17,13 +17,12 @@ import (
 // depend on.
 func (c *Controller) evaluate(s *snapshot, now time.Time) {
 	s.targets = s.policy.Evaluate(c.input(s), now)
-	s.endedRounds = s.policy.EndRounds(s.targets, now)
 	for i := range s.targets {
 		t := &s.targets[i]
 		attempt := s.state.attempts.Of(t.Machine.Name)
 		t.RetryAt, t.LastFailure, t.LastFailed = attempt.Due, attempt.Failure, attempt.Reason
 	}
-	c.observeOthers(s, now)
+	c.observeOthers(s)
 	s.observeHeldLeases()
 }
 
@@ -35,7 +34,7 @@ func (c *Controller) input(s *snapshot) *machinehealth.Input {
 	}
 	return &machinehealth.Input{
 		Observed: s.observed, Ignored: s.ignored, Incomplete: s.incomplete, Seen: c.Sightings.Of, Lease: c.lease,
-		Held: held, Rounds: s.rounds, DeletionRequested: s.requested, Entries: s.state.entries, History: s.state.history,
+		Held: held, DeletionRequested: s.requested, Entries: s.state.entries, History: s.state.history,
 	}
 }
 

@@ -23,7 +23,7 @@ import (
 func (c *Controller) end(ctx context.Context, key cache.ObjectName) (recheck time.Time, err error) {
 	c.Budgets.Forget(askerOf(key)) // It waits for nothing any more, even if its CRs are left.
 	if c.Active() {
-		failed := c.deleteOwnedCRs(ctx, key, func(*object.CR) bool { return false })
+		failed := c.deleteOwnedCRs(ctx, key)
 		recheck, err = c.endLeases(ctx, c.leasesHeldBy(key))
 		if err := errors.Join(failed, err); err != nil {
 			return time.Time{}, fmt.Errorf("ending the remediations of a MachineHealthCheck that is gone: %w", err)
@@ -39,28 +39,26 @@ func (c *Controller) end(ctx context.Context, key cache.ObjectName) (recheck tim
 }
 
 // endFormer deletes the CRs of a MachineHealthCheck that was deleted and created again before a sync.
-// The new one goes on with the CRs of its own template (spec M3.5). Garbage collection removes the
-// references to the deleted one.
+// Garbage collection removes their references to it, and then nothing would show whose they are (spec M3.5).
 func (c *Controller) endFormer(ctx context.Context, check *v1beta1.MachineHealthCheck) error {
 	state, known := c.states.Load(keyOf(check))
 	if !known || state.(*checkState).uid == check.UID {
 		return nil
 	}
-	if err := c.deleteOwnedCRs(ctx, keyOf(check), c.criteriaOf(check).HasTemplateOf); err != nil {
+	if err := c.deleteOwnedCRs(ctx, keyOf(check)); err != nil {
 		return fmt.Errorf("ending the remediations of a former MachineHealthCheck of the same name: %w", err)
 	}
 	return nil
 }
 
-// deleteOwnedCRs deletes the CRs that a MachineHealthCheck owned at its last sync, or to which they have
-// a reference, except those that are kept.
-func (c *Controller) deleteOwnedCRs(ctx context.Context, key cache.ObjectName, keep func(*object.CR) bool) error {
+// deleteOwnedCRs deletes the CRs that a MachineHealthCheck owned at its last sync, or that have a reference to it.
+func (c *Controller) deleteOwnedCRs(ctx context.Context, key cache.ObjectName) error {
 	owned := c.ownedLast(key)
 	var left []*object.CR
 	for _, indexer := range c.remediations.Caches() {
 		for _, obj := range indexer.List() {
 			cr := obj.(*object.CR)
-			if !cr.Deleting() && (owned.Has(cr.UID) || slices.Contains(ownersOf(cr), key)) && !keep(cr) {
+			if !cr.Deleting() && (owned.Has(cr.UID) || slices.Contains(ownersOf(cr), key)) {
 				left = append(left, cr)
 			}
 		}

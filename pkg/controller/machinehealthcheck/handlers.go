@@ -308,8 +308,6 @@ func (c *Controller) leaseChanged(old, lease *coordinationv1.Lease) {
 	}
 	if node, ok := object.NodeOfLease(lease); ok {
 		c.enqueueForNode(node)
-	} else if machinehealth.IsBackOffLease(lease.Name) {
-		c.SyncAll() // Few, and they change with rounds only.
 	}
 }
 

@@ -51,13 +51,8 @@ func (c *Controller) protects(lease *coordinationv1.Lease) bool {
 }
 
 // leasesHeldBy returns the leases of Nodes that a MachineHealthCheck holds.
-func (c *Controller) leasesHeldBy(key cache.ObjectName) (leases []*coordinationv1.Lease) {
-	for _, lease := range watches.Indexed[*coordinationv1.Lease](c.leases, leasesByCheckHolder, key.String()) {
-		if !machinehealth.IsBackOffLease(lease.Name) {
-			leases = append(leases, lease)
-		}
-	}
-	return leases
+func (c *Controller) leasesHeldBy(key cache.ObjectName) []*coordinationv1.Lease {
+	return watches.Indexed[*coordinationv1.Lease](c.leases, leasesByCheckHolder, key.String())
 }
 
 // endLeases releases leases of Nodes that no target of their MachineHealthCheck names. It keeps a lease while a
@@ -109,14 +104,10 @@ func (s *snapshot) observeHeldLeases() {
 	}
 }
 
-// releaseHeld releases the leases of Nodes that no target names, and deletes the back-off leases of
-// owners that begin anew. After a failure, the next sync tries again. Nothing waits for it.
+// releaseHeld releases the leases of Nodes that no target names. After a failure, the next sync tries again. Nothing waits for it.
 func (c *Controller) releaseHeld(ctx context.Context, s *snapshot) {
 	due, err := c.endLeases(ctx, s.needless)
 	s.recheck = health.Earliest(s.recheck, due)
-	if !s.policy.DryRun {
-		err = errors.Join(err, c.deleteLeases(ctx, s.endedRounds))
-	}
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "Releasing leases failed, retrying")
 		s.recheck = c.Clock.Now().Add(releaseRetry)

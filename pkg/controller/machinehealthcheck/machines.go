@@ -163,7 +163,6 @@ const (
 	controlPlaneLabel   = "true"
 	nodesByCluster      = "cluster"
 	leasesByCheckHolder = "machineHealthCheckHolder"
-	leasesOfRounds      = "rounds"
 )
 
 var machineIndexers = cache.Indexers{
@@ -230,17 +229,8 @@ func clusterOf(node *corev1.Node) cache.ObjectName {
 	return cache.NewObjectName(namespace, name)
 }
 
-// leaseIndexers index leases by the MachineHealthCheck that holds them, and back-off leases by the uid of their
-// owner.
+// leaseIndexers index leases by the MachineHealthCheck that holds them.
 var leaseIndexers = cache.Indexers{
-	leasesOfRounds: func(obj any) ([]string, error) {
-		if lease, ok := obj.(*coordinationv1.Lease); ok {
-			if owner, counts := machinehealth.OwnerOfBackOffLease(lease.Name); counts {
-				return []string{string(owner)}, nil
-			}
-		}
-		return nil, nil
-	},
 	leasesByCheckHolder: func(obj any) ([]string, error) {
 		if lease, ok := obj.(*coordinationv1.Lease); ok {
 			if key, held := object.MachineHealthCheckOfHolder(remediation.LeaseHolder(lease)); held {

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
@@ -25,11 +24,11 @@ import (
 
 // observeOthers adds the obstacles that other objects are: other Machines of the Node, a paused Cluster, and other
 // health checks for the same Machines (spec M5.4, M9.2, M7.4, M4.4).
-func (c *Controller) observeOthers(s *snapshot, now time.Time) {
-	others := c.othersOf(s)
+func (c *Controller) observeOthers(s *snapshot) {
+	others := c.othersOf(s.check)
 	for _, other := range others {
-		if slices.ContainsFunc(s.observed, func(o machinehealth.Observed) bool { return !o.Unselected && other.criteria.Selects(o.Machine) }) {
-			s.overlaps = append(s.overlaps, other.check.Name)
+		if slices.ContainsFunc(s.observed, func(o machinehealth.Observed) bool { return !o.Unselected && c.criteriaOf(other).Selects(o.Machine) }) {
+			s.overlaps = append(s.overlaps, other.Name)
 		}
 	}
 	left := c.leftToClusterAPI(s.check.Namespace)
@@ -43,18 +42,18 @@ func (c *Controller) observeOthers(s *snapshot, now time.Time) {
 		if t.Unselected {
 			continue
 		}
-		if left[t.Machine.Name] && t.Machine.API() == v1beta1.MachineAPICluster {
+		first := slices.IndexFunc(others, func(other *v1beta1.MachineHealthCheck) bool {
+			return c.criteriaOf(other).Precedes(s.policy.Criteria, t)
+		})
+		switch working := c.workingOn(s.check, t.Machine); {
+		case left[t.Machine.Name] && t.Machine.API() == v1beta1.MachineAPICluster:
 			t.Obstacles.OtherCheck = "of Cluster API"
-		}
-		if t.Obstacles.OtherCheck == "" {
-			t.Obstacles.OtherCheck = c.workingOn(s.check, t.Machine)
+		case working != "":
+			t.Obstacles.OtherCheck = working
+		case first >= 0:
+			t.Obstacles.OtherCheck = keyOf(others[first]).String()
 		}
 		t.Obstacles.UnreadCheck = unread
-		for _, other := range others {
-			if t.Obstacles.OtherCheck == "" && other.criteria.Selects(t.Machine) && c.forbids(s, other, t, now) {
-				t.Obstacles.OtherCheck = other.check.Namespace + "/" + other.check.Name
-			}
-		}
 	}
 }
 
@@ -119,94 +118,27 @@ func (c *Controller) hasUnread(check *v1beta1.MachineHealthCheck) bool {
 	return false
 }
 
-// otherCheck is another MachineHealthCheck of the namespace.
-type otherCheck struct {
-	check    *v1beta1.MachineHealthCheck
-	criteria *machinehealth.Criteria
-	// template is whether its template can be used, as far as that is known. It is nil until it is needed.
-	template *bool
-	// summary is nil until it is needed.
-	summary *machinehealth.Summary
-}
-
 // othersOf returns the other MachineHealthChecks of the namespace, by name.
-func (c *Controller) othersOf(s *snapshot) (others []*otherCheck) {
-	checks, _ := c.checks.MachineHealthChecks(s.check.Namespace).List(labels.Everything()) // A cache in memory has no errors.
-	for _, check := range checks {
-		if check.Name != s.check.Name && check.DeletionTimestamp == nil {
-			others = append(others, &otherCheck{check: check, criteria: c.criteriaOf(check)})
-		}
-	}
-	slices.SortFunc(others, func(a, b *otherCheck) int { return strings.Compare(a.check.Name, b.check.Name) })
+func (c *Controller) othersOf(check *v1beta1.MachineHealthCheck) []*v1beta1.MachineHealthCheck {
+	checks, _ := c.checks.MachineHealthChecks(check.Namespace).List(labels.Everything()) // A cache in memory has no errors.
+	others := slices.DeleteFunc(checks, func(other *v1beta1.MachineHealthCheck) bool {
+		return other.Name == check.Name || other.DeletionTimestamp != nil
+	})
+	slices.SortFunc(others, func(a, b *v1beta1.MachineHealthCheck) int { return strings.Compare(a.Name, b.Name) })
 	return others
 }
 
-// forbids reports whether another MachineHealthCheck keeps this one from remediating a target: it comes first, or its
-// threshold does not allow it. A MachineHealthCheck that cannot act on the Machine at all forbids nothing. If this
-// one only replaces terminating Machines, no other threshold counts.
-func (c *Controller) forbids(s *snapshot, other *otherCheck, t *machinehealth.Target, now time.Time) bool {
-	if other.criteria.Powerless(t.Machine, t.ControlPlane, c.mayUseTemplate(other)) {
-		return false
-	}
-	if !s.policy.Criteria.OnlyTermination() {
-		if other.summary == nil {
-			other.summary = c.summarize(other, now)
-		}
-		if !other.summary.Allowed() {
-			return true
-		}
-	}
-	if other.check.Name > s.check.Name {
-		return false
-	}
-	verdict := c.judge(other.criteria, t.Machine, false, now)
-	if verdict.Deadline.After(now) {
-		s.recheck = health.Earliest(s.recheck, verdict.Deadline)
-	}
-	return verdict.State == machinehealth.Unhealthy
-}
-
-// mayUseTemplate reports whether the template of another MachineHealthCheck can be used, or may be able to be.
-func (c *Controller) mayUseTemplate(other *otherCheck) bool {
-	if other.template == nil {
-		_, err := c.templateOf(other.check, other.criteria)
-		other.template = new(!surelyUnusable(err))
-	}
-	return *other.template
-}
-
-// surelyUnusable reports whether an error of templateOf says for certain that the template cannot be used. An error
-// of the API server says nothing about the template (P5).
-func surelyUnusable(err error) bool {
-	_, forbidden := errors.AsType[*watches.ForbiddenError](err)
-	return meta.IsNoMatchError(err) || apierrors.IsNotFound(err) || forbidden || errors.Is(err, errNoTemplateSpec)
-}
-
-// workingOn returns another MachineHealthCheck that has a CR for a Machine, empty if there is none.
+// workingOn returns another MachineHealthCheck that has a CR for a Machine, empty if there is none. It need not select
+// the Machine any more, and may be gone: a remediator works until the CR is gone.
 func (c *Controller) workingOn(check *v1beta1.MachineHealthCheck, machine *machinehealth.Machine) string {
-	for _, other := range c.atWorkOn(machine) {
-		if other != keyOf(check) {
-			return other.String()
+	for _, cr := range c.cachedCRs(machine.Namespace, machine.Name) {
+		for _, other := range c.checksOf(cr) {
+			if other != keyOf(check) {
+				return other.String()
+			}
 		}
 	}
 	return ""
-}
-
-// worksOn reports whether a MachineHealthCheck has a CR for a Machine.
-func (c *Controller) worksOn(check *v1beta1.MachineHealthCheck, machine *machinehealth.Machine) bool {
-	return slices.Contains(c.atWorkOn(machine), keyOf(check))
-}
-
-// atWorkOn returns the MachineHealthChecks that have a CR for a Machine, or go on with a CR that another controller
-// has left. They need not select the Machine any more, and may be gone: a remediator works until the CR is gone.
-func (c *Controller) atWorkOn(machine *machinehealth.Machine) (checks []cache.ObjectName) {
-	for _, cr := range c.cachedCRs(machine.Namespace, machine.Name) {
-		checks = append(checks, c.checksOf(cr)...)
-		if adopter := c.adopterOf(cr, machine); adopter != "" {
-			checks = append(checks, cache.NewObjectName(cr.Namespace, adopter))
-		}
-	}
-	return checks
 }
 
 // judge judges a Machine by the criteria of any MachineHealthCheck, as the caches show it.
@@ -225,25 +157,6 @@ func (c *Controller) cachedNodeState(machine *machinehealth.Machine) machineheal
 	default:
 		return machinehealth.NodeUnknown
 	}
-}
-
-// summarize counts the targets of another MachineHealthCheck, as the caches show them.
-func (c *Controller) summarize(other *otherCheck, now time.Time) *machinehealth.Summary {
-	machines, err := c.machinesIn(other.check.Namespace, other.criteria.API)
-	if err != nil {
-		// Unknown targets allow nothing.
-		return &machinehealth.Summary{Expected: 1}
-	}
-	var verdicts []machinehealth.Verdict
-	for _, machine := range machines {
-		if !other.criteria.Selects(machine) || !c.ofThisCluster(machine) {
-			continue
-		}
-		remediated := machine.Has(v1beta1.AnnotationExternalRemediation) || c.worksOn(other.check, machine)
-		verdicts = append(verdicts, c.judge(other.criteria, machine, remediated, now))
-	}
-	summary := machinehealth.Summarize(other.criteria.MaxUnhealthy, verdicts, 0, now)
-	return &summary
 }
 
 // leftToClusterAPI returns the Machines that a MachineHealthCheck of Cluster API looks after.

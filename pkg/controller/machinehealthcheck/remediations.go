@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -19,7 +18,6 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/machinehealth"
-	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
@@ -112,12 +110,8 @@ func (c *Controller) observeTemplate(s *snapshot) error {
 
 var errNoTemplateSpec = errors.New("it has no spec.template.spec")
 
-// templateOf returns the template of a MachineHealthCheck, nil if its spec has none. The error says why it cannot be
-// used.
+// templateOf returns the template of a MachineHealthCheck. The error says why it cannot be used.
 func (c *Controller) templateOf(check *v1beta1.MachineHealthCheck, criteria *machinehealth.Criteria) (*object.Template, error) {
-	if criteria.Strategy != machinehealth.Template || criteria.Problem != "" {
-		return nil, nil //nolint:nilnil // nil is the answer
-	}
 	kind := criteria.Template.GroupVersionKind()
 	template, err := c.templates.Get(kind, types.NamespacedName{Namespace: check.Namespace, Name: criteria.Template.Name})
 	if err == nil {
@@ -173,7 +167,7 @@ func (c *Controller) observeCRs(s *snapshot) (map[string]machineCRs, error) {
 				continue
 			}
 			of := crs[cr.Name]
-			if cr.OwnedBy(s.policy.Owner) || c.adopterOf(cr, s.machines.Named(cr.Name)) == s.check.Name {
+			if cr.OwnedBy(s.policy.Owner) {
 				of.own, used, version = append(of.own, cr), true, cr.GroupVersionKind().Version
 			} else if kind == needed {
 				of.foreign = cr
@@ -188,26 +182,6 @@ func (c *Controller) observeCRs(s *snapshot) (map[string]machineCRs, error) {
 		slices.SortFunc(of.own, func(a, b *object.CR) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
 	}
 	return crs, nil
-}
-
-// adopterOf returns the name of the MachineHealthCheck that goes on with a CR that another controller has left for
-// a Machine (nil if it is gone). It is empty if none does, or if the CR was not left by another controller (spec
-// M12.4).
-func (c *Controller) adopterOf(cr *object.CR, machine *machinehealth.Machine) string {
-	if machine == nil || !cr.LeftForMachine(targetOf(machine)) {
-		return ""
-	}
-	holder := remediation.LeaseHolder(c.lease(object.LeaseName(machine.Node)))
-	checks, _ := c.checks.MachineHealthChecks(cr.Namespace).List(labels.Everything()) // A cache in memory has no errors.
-	var candidates []machinehealth.Candidate
-	for _, check := range checks {
-		if criteria := c.criteriaOf(check); criteria.API == machine.API() && criteria.HasTemplateOf(cr) {
-			candidates = append(candidates, machinehealth.Candidate{
-				Name: check.Name, HoldsLease: holder == ownerOf(check).LeaseHolder(), Selects: criteria.Selects(machine),
-			})
-		}
-	}
-	return machinehealth.Adopter(candidates)
 }
 
 // lists reports whether the status of a MachineHealthCheck lists a kind of CRs.
@@ -234,11 +208,6 @@ func (s *snapshot) versioned(kind schema.GroupKind, read string) schema.GroupVer
 		}
 	}
 	return kind.WithVersion(read)
-}
-
-// targetOf returns what identifies a Machine among the owners of a CR.
-func targetOf(machine *machinehealth.Machine) object.MachineTarget {
-	return object.MachineTarget{APIVersion: machine.APIVersion, Kind: machine.Kind, Name: machine.Name, UID: machine.UID}
 }
 
 // cachedCRs returns the CRs of all watched kinds with a name.

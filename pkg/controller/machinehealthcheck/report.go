@@ -16,7 +16,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/klog/v2"
 
@@ -57,7 +56,6 @@ func (c *Controller) report(ctx context.Context, s *snapshot, results []machineh
 	logEvents(ctx, changes)
 	logDecisions(ctx, before, entries)
 	s.state.entries = entries
-	c.wakeOverlaps(s)
 	c.metrics.update(s, entries)
 	return health.Earliest(recheck, s.next(results, now)), nil
 }
@@ -85,18 +83,6 @@ func (c *Controller) reportUnavailable(ctx context.Context, check *v1beta1.Machi
 	logEvents(ctx, changes)
 	c.metrics.shortCircuit.With(labelsOf(keyOf(check))).Set(1)
 	return nil
-}
-
-// wakeOverlaps has the MachineHealthChecks that share Machines synced when the threshold begins or ceases
-// to allow remediations. It counts for them, too (spec M7.4).
-func (c *Controller) wakeOverlaps(s *snapshot) {
-	allowed := s.policy.Summary.Allowed()
-	if before := s.state.allowed; before == nil || *before != allowed {
-		for _, name := range s.overlaps {
-			c.enqueue(cache.NewObjectName(s.check.Namespace, name))
-		}
-	}
-	s.state.allowed = &allowed
 }
 
 // history returns the remediations after these results, and the next instant at which time alone changes

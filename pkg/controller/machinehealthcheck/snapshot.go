@@ -52,9 +52,6 @@ type snapshot struct {
 	budgetRevision int64
 	// held are the leases of Nodes that the MachineHealthCheck holds. needless are those of Nodes that no target names.
 	held, needless []*coordinationv1.Lease
-	// rounds are the back-off leases, by owner. endedRounds are those of owners that begin anew.
-	rounds      map[types.UID]*coordinationv1.Lease
-	endedRounds []*coordinationv1.Lease
 	// recheck is the instant of the next observation.
 	recheck time.Time
 }
@@ -79,10 +76,10 @@ func (c *Controller) snapshot(ctx context.Context, check *v1beta1.MachineHealthC
 	}
 	s := &snapshot{
 		check: check, written: check, state: c.stateOf(check), machines: machinehealth.NewMachines(machines),
-		held: c.leasesHeldBy(keyOf(check)), rounds: c.roundLeases(),
+		held: c.leasesHeldBy(keyOf(check)),
 	}
 	s.policy = machinehealth.Policy{
-		Owner: ownerOf(check), Criteria: criteria, BackOff: c.BackOff, DryRun: c.DryRun,
+		Owner: ownerOf(check), Criteria: criteria, BackOff: c.BackOff, Rounds: &c.rounds, DryRun: c.DryRun,
 		Terminating: check.DeletionTimestamp != nil, ClockUntrusted: c.clockUntrusted(),
 	}
 	if !c.served(criteria.API) {

@@ -30,8 +30,6 @@ type checkState struct {
 	history, reported []v1beta1.Remediation
 	// unsure are the Machines whose deletion may have been requested: the answer was lost.
 	unsure sets.Set[string]
-	// allowed is whether the threshold allowed remediations at the last sync, nil before the first one.
-	allowed *bool
 	// own are the CRs of the last sync. Handlers read them, too, so the set is replaced, never changed.
 	own atomic.Pointer[sets.Set[types.UID]]
 	// machines are those of the last sync, nil before the first one.
@@ -57,6 +55,7 @@ func (c *Controller) stateOf(check *v1beta1.MachineHealthCheck) *checkState {
 		unsure: sets.New[string](),
 	}
 	c.states.Store(keyOf(check), state)
+	c.rounds.Recall(check.Status.RemediationHistory)
 	return state
 }
 

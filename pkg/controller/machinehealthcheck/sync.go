@@ -55,6 +55,7 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (recheck ti
 	}
 	c.releaseHeld(ctx, s)
 	results := c.act(ctx, s, plans)
+	s.policy.CountRounds(results, now)
 	c.endReservations(s, reserved, results)
 	if err := ctx.Err(); err != nil {
 		return time.Time{}, fmt.Errorf("before the report: %w", err)

@@ -297,19 +297,6 @@ func (s *story) sums(t *testing.T, name string) map[string]float64 {
 	return sums[name]
 }
 
-// totals returns the values of each metric, added up.
-func (s *story) totals(t *testing.T) map[string]float64 {
-	t.Helper()
-	values, _ := s.gather(t)
-	totals := map[string]float64{}
-	for name, series := range values {
-		for _, value := range series {
-			totals[name] += value
-		}
-	}
-	return totals
-}
-
 // gather returns the values of all metrics, and the sums of the samples of histograms, by
 // name and by the values of the labels.
 func (s *story) gather(t *testing.T) (values, sums map[string]map[string]float64) {

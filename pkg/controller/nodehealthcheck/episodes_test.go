@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
@@ -60,61 +59,6 @@ func TestEpisode(t *testing.T) {
 	s.sync(sick("a"), sick("b"))
 	require.Len(t, s.nhc.Status.RemediationHistory, 3, "it outlives recovery and restart")
 	require.Contains(t, s.nhc.Status.RemediationHistory, closed)
-}
-
-// TestEpisodeRelapse: a node that does not stay healthy has not finished, and what the
-// controller has deleted was not deleted by anybody else (spec 23b.4).
-func TestEpisodeRelapse(t *testing.T) {
-	t.Parallel()
-	s := newStory(t)
-	cr := testCR("a", "1")
-	s.sync(sick("a", own(cr)))
-	s.sync(well("a", own(cr), deleted(cr)))
-	require.Equal(t, instant(1), *s.onlyEpisode(t).Finished)
-	s.sync(sick("a", own(testCR("a", "1", crDeleting))))
-	require.Nil(t, s.onlyEpisode(t).Finished, "23b.1: it goes again if the node does not stay so")
-	s.sync(sick("a", gone(cr), created(testCR("a", "2", crAt(instant(3).Time)))))
-	steps := s.onlyEpisode(t).Steps
-	require.Equal(t, v1alpha1.StepRecovered, steps[0].Result, "23b.4")
-	require.Empty(t, steps[1].Result)
-	require.Empty(t, s.state.deletionRequested, "what has been reported is forgotten")
-}
-
-// TestFencedByACRThatIsGone: it may succeed and go between two syncs (spec 23b.1).
-func TestFencedByACRThatIsGone(t *testing.T) {
-	t.Parallel()
-	s := newStory(t)
-	s.sync(sick("a", own(testCR("a", "1"))))
-	s.sync(well("a", gone(testCR("a", "1", func(cr *object.CR) { cr.Fenced, cr.FencedSince = true, epoch.Add(time.Second) }))))
-	require.Equal(t, instant(1), *s.onlyEpisode(t).Fenced)
-}
-
-// TestEpisodeOfReturningNode: a Node that is deleted under remediation and registered
-// anew is one episode (spec 23b.2).
-func TestEpisodeOfReturningNode(t *testing.T) {
-	t.Parallel()
-	s := newStory(t)
-	first, second := testCR("a", "1"), testCR("a", "2", crAt(instant(4).Time))
-	again := node(func(n *corev1.Node) { n.CreationTimestamp = instant(3) })
-	s.sync(sick("a", own(first)))
-	s.sync(sick("a", nodeDeleted, own(first), deleted(first)), sick("b"))
-	gone := s.nhc.Status.RemediationHistory
-	require.Len(t, gone, 2)
-	require.Equal(t, "a", gone[0].Node)
-	require.Empty(t, gone[0].Outcome)
-	require.Equal(t, instant(1), *gone[0].Fenced)
-	require.Len(t, s.nhc.Status.UnhealthyNodes, 1, "17.2: b alone")
-	s.restart()
-	s.sync(sick("b", refused(v1alpha1.DecidedPaused))) // Nothing of a: it costs nothing as long as it does not exist.
-	s.sync(soon("a", again), sick("b", refused(v1alpha1.DecidedPaused)))
-	s.sync(sick("a", again, created(second)), sick("b"))
-	s.sync(well("a", again, own(second), deleted(second)), sick("b"))
-	s.sync(well("a", again), sick("b"))
-	require.Len(t, s.nhc.Status.RemediationHistory, 2)
-	episode := s.nhc.Status.RemediationHistory[0]
-	require.Equal(t, v1alpha1.OutcomeRecovered, episode.Outcome)
-	require.Equal(t, instant(5), *episode.Finished)
-	require.Equal(t, []v1alpha1.StepResult{v1alpha1.StepNodeDeleted, v1alpha1.StepRecovered}, []v1alpha1.StepResult{episode.Steps[0].Result, episode.Steps[1].Result})
 }
 
 // TestSyncAwaitsReturningNode: a Node that was deleted under remediation is not looked at

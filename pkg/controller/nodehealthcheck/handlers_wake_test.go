@@ -5,7 +5,6 @@ package nodehealthcheck
 
 import (
 	"fmt"
-	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -68,39 +67,6 @@ func (f *handlerCluster) check(name string, selector metav1.LabelSelector) {
 func (f *handlerCluster) uncheck(name string) {
 	delete(f.checks, name)
 	f.nhcDeleted(name)
-}
-
-// expectedOverlaps compares lists of nodes, which the index never does.
-func (f *handlerCluster) expectedOverlaps() map[string]map[string]int {
-	selected := map[string][]string{}
-	nodes := f.nodes.List()
-	for name, nhc := range f.checks {
-		selector := selectorOf(nhc)
-		for _, object := range nodes {
-			if node := object.(*corev1.Node); selector.Matches(labelSet(node)) {
-				selected[name] = append(selected[name], node.Name)
-			}
-		}
-	}
-	shared := map[string]map[string]int{}
-	for a, some := range selected {
-		for b, others := range selected {
-			n := 0
-			for _, node := range some {
-				if slices.Contains(others, node) {
-					n++
-				}
-			}
-			if a == b || n == 0 {
-				continue
-			}
-			if shared[a] == nil {
-				shared[a] = map[string]int{}
-			}
-			shared[a][b] = n
-		}
-	}
-	return shared
 }
 
 func withRole(name, role string) *corev1.Node { return testNode(name, labelled("role", role)) }

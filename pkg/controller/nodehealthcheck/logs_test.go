@@ -119,7 +119,7 @@ func logChapters() []logChapter {
 				"V0 Gate closed observed=2 healthy=1 required=2",
 				"V0 Detected unhealthy node node=a note=Node matches unhealthy condition. Node \"a\", condition type \"Ready\", condition status \"Unknown\"",
 				"V0 NodeHealthCheck changed reason=RemediationSkipped note=Skipped remediation because the number of healthy nodes selected by the selector is 1 and should equal or exceed 2",
-				"V2 Decision changed node=a decision=Held reason=GateClosed before= message=",
+				"V2 Decision changed node=a decision=Held reason=GateClosed before= message=Too few nodes are healthy: it begins when enough of them are healthy again",
 			},
 		},
 		{

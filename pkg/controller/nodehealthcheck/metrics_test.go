@@ -5,13 +5,11 @@ package nodehealthcheck
 
 import (
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -21,7 +19,6 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
-	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 )
 
 const (
@@ -123,48 +120,6 @@ func TestEndOfARemediationOutOfSight(t *testing.T) {
 	require.Equal(t, map[string]float64{"/workers/RebootRemediation": 1}, s.values(t, cancelled), "20.2: any other end")
 }
 
-// TestEveryRemediationEndsOnce plays long random stories: each started remediation either
-// goes on or has ended in exactly one way, also across restarts.
-func TestEveryRemediationEndsOnce(t *testing.T) {
-	t.Parallel()
-	for seed := range uint64(30) {
-		random := rand.New(rand.NewPCG(seed, 2))
-		s := newStory(t)
-		running, uid := map[string]*object.CR{}, 0
-		for range 80 {
-			var parts []part
-			for _, name := range []string{"a", "b", "c"} {
-				cr := running[name]
-				if cr != nil && random.IntN(3) == 0 {
-					cr = testCR(name, string(cr.UID), []func(*object.CR){crSucceeded, crMarked, crDeleting}[random.IntN(3)])
-					running[name] = cr
-				}
-				switch {
-				case cr != nil && random.IntN(4) == 0:
-					delete(running, name)
-					parts = append(parts, []part{sick(name), well(name)}[random.IntN(2)])
-				case cr != nil:
-					parts = append(parts, []part{sick(name, own(cr)), well(name, own(cr)), soon(name, own(cr))}[random.IntN(3)])
-				case random.IntN(2) == 0:
-					uid++
-					running[name] = testCR(name, string(rune('0'+uid%10))+string(rune('a'+uid/10)))
-					parts = append(parts, sick(name, created(running[name])))
-				default:
-					parts = append(parts, well(name))
-				}
-			}
-			s.sync(parts...)
-			if random.IntN(10) == 0 {
-				s.restart()
-			}
-			total := s.totals(t)
-			require.InDelta(t, uid, total[started], 0, "20.2: started once, also after a restart")
-			require.InDelta(t, uid, total[succeededTotal]+total[timedOutTotal]+total[cancelled]+float64(len(running)), 0, "20.2: each ends in exactly one of them")
-			require.InDelta(t, uid-len(running), total[unhealthySeconds], 0, "20.1: one sample per remediation")
-		}
-	}
-}
-
 func TestGauges(t *testing.T) {
 	t.Parallel()
 	s := newStory(t)
@@ -213,16 +168,6 @@ func TestSeriesOfDeletedNHC(t *testing.T) {
 		left = append(left, family.GetName())
 	}
 	require.Equal(t, []string{unhealthySeconds}, left, "20.2: removed; 20.1: these series stay")
-}
-
-// TestSeriesOfOtherNHCs: they are none of its business.
-func TestSeriesOfOtherNHCs(t *testing.T) {
-	t.Parallel()
-	s := newStory(t)
-	s.sync(sick("n", created(testCR("n", "1"))))
-	s.metrics.observedNodes.WithLabelValues("others").Set(7)
-	s.metrics.series.Forget("workers")
-	require.Equal(t, map[string]float64{"/others": 7}, s.values(t, "nhc_observed_nodes"), "20.2 P9")
 }
 
 // TestSeriesOfRecreatedNHC: the NodeHealthCheck was deleted and created again before a sync has seen that.
@@ -287,15 +232,6 @@ func TestMetricsLint(t *testing.T) {
 	problems, err := promlint.NewWithMetricFamilies(families).Lint()
 	require.NoError(t, err)
 	require.Empty(t, problems)
-}
-
-func TestMetricsAreRegisteredOnce(t *testing.T) {
-	t.Parallel()
-	registry := prometheus.NewRegistry()
-	_, err := newMetrics(registry)
-	require.NoError(t, err)
-	_, err = newMetrics(registry)
-	require.ErrorContains(t, err, "registering metrics")
 }
 
 func TestNodesWaiting(t *testing.T) {

@@ -81,38 +81,3 @@ func TestParsePlatformSharesNothing(t *testing.T) {
 	conditions.([]any)[0].(map[string]any)["type"] = "Ready"
 	require.False(t, remediation.Conflicts([]*unstructured.Unstructured{parsed}))
 }
-
-// FuzzParsePlatform: any object can be read, and what is kept of it says the same as
-// all of it.
-func FuzzParsePlatform(f *testing.F) {
-	for _, seed := range []string{
-		`{}`, `{"kind": "MachineHealthCheck"}`,
-		`{"kind": 5, "apiVersion": [], "metadata": "x"}`,
-		`{"kind": "ClusterVersion", "metadata": {"name": {}, "uid": 7}, "status": {"conditions": {}}}`,
-		`{"kind": "MachineHealthCheck", "spec": {"unhealthyConditions": [{"type": "Terminating"}]}}`,
-		`{"kind": "MachineHealthCheck", "spec": {"unhealthyConditions": [null]}}`,
-		`{"kind": "MachineHealthCheck", "spec": {"unhealthyConditions": [{"type": {}}, 1.5, [[]]]}}`,
-		`{"kind": "MachineHealthCheck", "spec": []}`, `{"kind": "MachineHealthCheck", "spec": null}`,
-		`{"kind": "ClusterVersion", "status": {"conditions": [{"type": "Progressing", "status": "True"}]}}`,
-		`{"kind": "ClusterVersion", "status": {"conditions": [{"type": "Progressing", "status": true}, null, 3, "x", {"type": []}]}}`,
-	} {
-		f.Add(seed)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		object := platformObject(text)
-		if object == nil {
-			return
-		}
-		before := object.DeepCopy()
-		parsed := parsePlatform(object).(*unstructured.Unstructured)
-		require.Equal(t, before, object, "reading changes nothing")
-		require.Equal(t, parsed, parsePlatform(parsed))
-		whole, kept := []*unstructured.Unstructured{object}, []*unstructured.Unstructured{parsed}
-		switch object.GetKind() {
-		case "MachineHealthCheck":
-			require.Equal(t, remediation.Conflicts(whole), remediation.Conflicts(kept), "6.9")
-		case "ClusterVersion":
-			require.Equal(t, remediation.Progressing(whole), remediation.Progressing(kept), "10.2")
-		}
-	})
-}

@@ -168,31 +168,6 @@ func TestEntries(t *testing.T) {
 	}
 }
 
-// TestListedInEveryPhase: whatever blocks, the truth is told.
-func TestListedInEveryPhase(t *testing.T) {
-	t.Parallel()
-	for name, change := range map[string]func(*story){
-		"18.4 Disabled":    func(s *story) { s.observe = func(w *observed) { w.templates.Problem = &remediation.Problem{} } },
-		"18.4 unknown":     func(s *story) { s.observe = func(w *observed) { w.templates.Unknown = true } },
-		"18.4 Paused":      func(s *story) { s.nhc.Spec.PauseRequests = []string{"x"} },
-		"18.4 gate closed": func(s *story) { s.observe = func(*observed) {} },
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := newStory(t)
-			change(s)
-			status := s.result(sick("b"), sick("a", own(testCR("a", "1"))), well("c", own(testCR("c", "2")))).Status
-			var names []string
-			for _, entry := range status.UnhealthyNodes {
-				names = append(names, entry.Name)
-			}
-			require.Equal(t, []string{"a", "b", "c"}, names, "18.4: sorted by name")
-			require.EqualValues(t, 3, *status.ObservedNodes, "7.8")
-			require.EqualValues(t, 2, *status.RemediatingNodes)
-		})
-	}
-}
-
 // TestStatusOfUnchangedWorld: the status of a status is itself.
 func TestStatusOfUnchangedWorld(t *testing.T) {
 	t.Parallel()

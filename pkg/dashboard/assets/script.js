@@ -8,14 +8,14 @@
 (() => {
   const passing = 10000; // How often times are shown anew, in milliseconds.
   const connection = document.getElementById("connection");
-  const pause = document.getElementById("pause");
+  const freeze = document.getElementById("freeze");
   let events = null;
   let loading = false;
   let again = false;
   let shown = new Date();
 
   const live = () => document.getElementById("live");
-  const paused = () => pause.getAttribute("aria-pressed") === "true";
+  const frozen = () => freeze.getAttribute("aria-pressed") === "true";
 
   // Says in a few words whether the page follows, and only when that changes: it is read aloud.
   function say(text, lost) {
@@ -65,7 +65,7 @@
 
   // The browser parses the answer as a document in which no script runs.
   function reload() {
-    if (paused() || document.hidden || marking()) {
+    if (frozen() || document.hidden || marking()) {
       return;
     }
     if (loading) {
@@ -126,12 +126,12 @@
       reload();
     }
   });
-  pause.addEventListener("click", () => {
-    const now = !paused();
-    pause.setAttribute("aria-pressed", String(now));
+  freeze.addEventListener("click", () => {
+    const now = !frozen();
+    freeze.setAttribute("aria-pressed", String(now));
     reload();
   });
-  pause.hidden = false;
+  freeze.hidden = false;
   setInterval(reload, passing);
   follow();
 })();

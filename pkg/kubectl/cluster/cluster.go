@@ -294,7 +294,7 @@ func trim(object any) (any, error) {
 		return &corev1.Node{
 			ObjectMeta: metav1.ObjectMeta{
 				Name: node.Name, UID: node.UID, ResourceVersion: node.ResourceVersion, CreationTimestamp: node.CreationTimestamp,
-				Labels: node.Labels, Annotations: node.Annotations, DeletionTimestamp: node.DeletionTimestamp,
+				Labels: node.Labels, Annotations: node.Annotations, DeletionTimestamp: node.DeletionTimestamp, Finalizers: node.Finalizers,
 			},
 			Spec: corev1.NodeSpec{Unschedulable: node.Spec.Unschedulable, Taints: node.Spec.Taints},
 			Status: corev1.NodeStatus{Conditions: node.Status.Conditions, Addresses: node.Status.Addresses, NodeInfo: corev1.NodeSystemInfo{

@@ -35,11 +35,11 @@ func (e *Error) Unwrap() error { return e.Cause }
 
 // roles are the shipped ClusterRoles that permit to read or write a resource, in the words of a sentence.
 var roles = map[string]map[bool]string{
-	v1alpha1.Plural:          {false: "ask for the ClusterRole nhc-view", true: "ask for the ClusterRole nhc-edit, or nhc-pause to pause and resume"},
-	nhcv1alpha1.BudgetPlural: {false: "ask for the ClusterRole nhc-view", true: "ask for the ClusterRole nhc-edit"},
+	v1alpha1.Plural:          {false: "ask for the ClusterRole nhc-view", true: "ask for the ClusterRole nhc-edit, or nhc-operate to pause and resume"},
+	nhcv1alpha1.BudgetPlural: {false: "ask for the ClusterRole nhc-view", true: "ask for the ClusterRole nhc-edit, or nhc-operate to pause and resume"},
 	machineHealthChecks:      {false: "ask for the ClusterRole nhc-view", true: "ask for the ClusterRole nhc-edit"},
 	leaderLeases:             {false: "ask for the ClusterRole nhc-view"},
-	nodes:                    {false: "ask for the ClusterRole nhc-view", true: "ask for the permission to patch nodes"},
+	nodes:                    {false: "ask for the ClusterRole nhc-view", true: "ask for the ClusterRole nhc-operate"},
 }
 
 // ours are the resources that come with nhc-controller.

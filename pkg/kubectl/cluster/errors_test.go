@@ -29,7 +29,7 @@ func TestExplain(t *testing.T) {
 		want string
 	}{
 		"no permission to read":  {apierrors.NewForbidden(resource, "", rbac), "list", "You may not list nodehealthchecks: ask for the ClusterRole nhc-view."},
-		"no permission to write": {apierrors.NewForbidden(resource, "a", rbac), "patch", "You may not patch nodehealthchecks: ask for the ClusterRole nhc-edit, or nhc-pause to pause and resume."},
+		"no permission to write": {apierrors.NewForbidden(resource, "a", rbac), "patch", "You may not patch nodehealthchecks: ask for the ClusterRole nhc-edit, or nhc-operate to pause and resume."},
 		"refused by admission":   {apierrors.NewForbidden(resource, "a", errors.New("denied by the policy")), "patch", `The API server refuses to patch nodehealthchecks: nodehealthchecks.remediation.medik8s.io "a" is forbidden: denied by the policy.`},
 		"no such kind":           {apierrors.NewGenericServerResponse(404, "get", resource, "", "404 page not found", 0, true), "list", "This cluster has no nodehealthchecks: install the CustomResourceDefinitions of nhc-controller."},
 		"no such object":         {apierrors.NewNotFound(resource, "a"), "get", `Cannot get nodehealthchecks: nodehealthchecks.remediation.medik8s.io "a" not found.`},

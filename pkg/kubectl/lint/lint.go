@@ -109,11 +109,11 @@ const (
 )
 
 // conditions judges the conditions that make a node unhealthy. The last part of the path of their
-// durations has a name of its own for each kind.
-func (f *findings) conditions(conditions []condition, duration string, nodes []*corev1.Node) {
+// durations has a name of its own for each kind, and so has what happens then.
+func (f *findings) conditions(conditions []condition, duration, happens string, nodes []*corev1.Node) {
 	for i, c := range conditions {
 		path := fmt.Sprintf("spec.unhealthyConditions[%d]", i)
-		f.duration(path+"."+duration, &c)
+		f.duration(path+"."+duration, happens, &c)
 		switch {
 		case !slices.Contains([]corev1.ConditionStatus{corev1.ConditionTrue, corev1.ConditionFalse, corev1.ConditionUnknown}, c.status):
 			f.advise(path+".status", `use "True", "False" or Unknown`, "A condition never has the status %q: this one never matches", c.status)
@@ -131,16 +131,18 @@ type condition struct {
 	kind     corev1.NodeConditionType
 	status   corev1.ConditionStatus
 	duration time.Duration
-	// judged means that there is advice about its duration already.
-	judged bool
 }
 
 // terminating is the type of a condition that nodes have only when a cloud takes them away.
 const terminating = "Terminating"
 
-// duration judges how long a node may be not ready.
-func (f *findings) duration(path string, c *condition) {
-	if c.kind != corev1.NodeReady || c.judged {
+// duration judges how long a node may be not ready, or have another condition.
+func (f *findings) duration(path, happens string, c *condition) {
+	switch {
+	case c.duration == 0 && c.kind != terminating:
+		f.advise(path, "give it minutes; the usual value is 300s", "%s at the first blip: as soon as its Node has %s=%s once", happens, c.kind, c.status)
+		return
+	case c.kind != corev1.NodeReady:
 		return
 	}
 	least := usualReboot

@@ -140,6 +140,8 @@ func TestNodeHealthCheck(t *testing.T) {
 		"a number that is not reached":       {spec: workers + `minHealthy: "5000"`, facts: pool(3), want: []string{"spec.minHealthy: It selects 3 nodes, and 5000 of them must be healthy: no remediation ever begins"}},
 		"a large number":                     {spec: workers + `minHealthy: 5000`, want: []string{"spec.minHealthy: With 5000, all but 5000 may be remediated at once, however many nodes there are"}},
 		"none has to be healthy":             {spec: workers + `minHealthy: 0`, facts: pool(3), want: []string{"spec.minHealthy: " + always("0")}},
+		"FR-426 the first blip":              {spec: workers + `maxUnhealthy: 1` + template + conditionsOf + `[{type: Disk, status: "True", duration: 0s}]`, want: []string{"spec.unhealthyConditions[0].duration: A node is remediated at the first blip: as soon as its Node has Disk=True once"}},
+		"FR-414 virtual nodes":               {spec: workers + `maxUnhealthy: 1`, facts: aCluster(nodes(3, "node", "pool=a"), nodes(1, "vk", "pool=a", "type=virtual-kubelet")), want: []string{"spec.selector: It selects virtual nodes, which no remediation repairs"}},
 		"all may be unhealthy":               {spec: workers + `maxUnhealthy: 100%`, want: []string{"spec.maxUnhealthy: " + always("100%")}},
 		"more may be than there are":         {spec: workers + `maxUnhealthy: 3`, facts: pool(3), want: []string{"spec.maxUnhealthy: It selects 3 nodes, and all of them may be remediated at once"}},
 		"fewer may be than there are":        {spec: workers + `maxUnhealthy: 2`, facts: pool(4)},
@@ -209,7 +211,7 @@ func TestNodeHealthCheck(t *testing.T) {
 		},
 
 		"shorter than a reboot": {
-			spec: workers + `minHealthy: 51%` + conditionsOf + `[{type: Ready, status: Unknown, duration: 119s}, {type: Ready, status: "False", duration: 59s}, {type: Disk, status: "True", duration: 0s}]`,
+			spec: workers + `minHealthy: 51%` + conditionsOf + `[{type: Ready, status: Unknown, duration: 119s}, {type: Ready, status: "False", duration: 59s}, {type: Disk, status: "True", duration: 1s}]`,
 			want: []string{"spec.unhealthyConditions[0].duration: A node that only reboots is not ready for longer than 1m59s", "spec.unhealthyConditions[1].duration: A node that only reboots is not ready for longer than 59s"},
 		},
 		"long enough":        {spec: workers + `minHealthy: 51%` + conditionsOf + `[{type: Ready, status: Unknown, duration: 2m}, {type: Ready, status: "False", duration: 1m}]`},
@@ -292,34 +294,36 @@ func TestMachineHealthCheck(t *testing.T) {
 	}
 	pool := func(n int) *Facts { return cluster(machines(n, "pool=a")) }
 	const never = "spec.maxUnhealthy: With 0%, no remediation ever begins"
+	const limited = workers + `maxUnhealthy: 1, `
 	const ready = `unhealthyConditions: [{type: Ready, status: Unknown, timeout: 300s}]`
 	for name, tc := range map[string]struct {
 		spec  string
 		facts *Facts
 		want  []string
 	}{
-		"nothing is known":         {spec: workers + ready},
+		"nothing is known":         {spec: limited + ready},
 		"all is well":              {spec: workers + `maxUnhealthy: 40%, ` + ready, facts: pool(3)},
 		"none":                     {spec: workers + `maxUnhealthy: 0%`, want: []string{never}},
 		"rounded down":             {spec: workers + `maxUnhealthy: 40%`, facts: pool(2), want: []string{"spec.maxUnhealthy: It selects 2 Machines. 40% of them, rounded down, is 0: no remediation ever begins"}},
 		"all of them":              {spec: workers + `maxUnhealthy: 5`, facts: pool(3), want: []string{"spec.maxUnhealthy: It selects 3 Machines, and all of them may be remediated at once"}},
-		"all in percent":           {spec: workers + `maxUnhealthy: 100%`, facts: pool(3)},
-		"no Machine":               {spec: workers, facts: cluster(machines(3, "pool=b")), want: []string{"spec.selector: No Machine of namespace machines has these labels"}},
+		"FR-426 all in percent":    {spec: workers + `maxUnhealthy: 100%`, facts: pool(3), want: []string{"spec.maxUnhealthy: With 100%, which is the default, all Machines may be remediated at once"}},
+		"FR-426 no limit":          {spec: workers + ready, want: []string{"spec.maxUnhealthy: With 100%, which is the default, all Machines may be remediated at once"}},
+		"no Machine":               {spec: limited, facts: cluster(machines(3, "pool=b")), want: []string{"spec.selector: No Machine of namespace machines has these labels"}},
 		"all Machines":             {spec: `maxUnhealthy: 40%`, want: []string{"spec.selector: An empty selector selects all Machines of the namespace, those of the control plane, too"}},
 		"spot instances":           {spec: `unhealthyConditions: [{type: Terminating, status: "True", timeout: 0s}]`},
-		"a mixture":                {spec: workers, facts: cluster(machines(2, "pool=a"), machines(1, "pool=a", "machine.openshift.io/cluster-api-machine-role=master")), want: []string{"spec.selector: It selects 1 Machine of the control plane and 2 other Machines: one limit for both fits neither"}},
-		"startup":                  {spec: workers + `nodeStartupTimeout: 4m`, want: []string{"spec.nodeStartupTimeout: A Machine that is still being provisioned has no Node after 4m0s"}},
-		"no startup":               {spec: workers + `nodeStartupTimeout: "0"`},
-		"a reboot":                 {spec: workers + `unhealthyConditions: [{type: Ready, status: Unknown, timeout: 10s}]`, want: []string{"spec.unhealthyConditions[0].timeout: A node that only reboots is not ready for longer than 10s"}},
-		"no such condition":        {spec: workers + `unhealthyConditions: [{type: Disk, status: "True", timeout: 10s}]`, facts: pool(3), want: []string{"spec.unhealthyConditions[0].type: No selected node has a condition Disk"}},
-		"FR-307 the first blip":    {spec: workers + `unhealthyConditions: [{type: Ready, status: Unknown, timeout: 0s}]`, want: []string{"spec.unhealthyConditions[0].timeout: A Machine is deleted at the first blip: as soon as its Node has Ready=Unknown once"}},
-		"a blip that is repaired":  {spec: workers + `nodeStartupTimeout: "0", unhealthyConditions: [{type: Disk, status: "True", timeout: 0s}], remediationTemplate: {apiVersion: a/v1, kind: ATemplate, name: good}`, want: []string{"spec.unhealthyConditions[0].timeout: A Machine is remediated at the first blip: as soon as its Node has Disk=True once"}},
-		"FR-327 a repair in place": {spec: workers + `remediationTemplate: {apiVersion: a/v1, kind: ATemplate, name: good}`, want: []string{"spec.remediationTemplate: A repair in place seldom helps a Machine that never joined, nor one that failed or lost its Node"}},
-		"a template that deletes":  {spec: workers + `remediationTemplate: {apiVersion: a/v1, kind: MachineDeletionRemediationTemplate, name: good}`},
-		"no conditions":            {spec: workers + `unhealthyConditions: []`, want: []string{"spec.unhealthyConditions: There are none: a Machine whose node is silent is never remediated, only one without Node"}},
-		"template":                 {spec: workers + `nodeStartupTimeout: "0", remediationTemplate: {apiVersion: a/v1, kind: ATemplate, namespace: elsewhere, name: c}`, want: []string{"spec.remediationTemplate: It is missing"}},
+		"a mixture":                {spec: limited, facts: cluster(machines(2, "pool=a"), machines(1, "pool=a", "machine.openshift.io/cluster-api-machine-role=master")), want: []string{"spec.selector: It selects 1 Machine of the control plane and 2 other Machines: one limit for both fits neither"}},
+		"startup":                  {spec: limited + `nodeStartupTimeout: 4m`, want: []string{"spec.nodeStartupTimeout: A Machine that is still being provisioned has no Node after 4m0s"}},
+		"no startup":               {spec: limited + `nodeStartupTimeout: "0"`},
+		"a reboot":                 {spec: limited + `unhealthyConditions: [{type: Ready, status: Unknown, timeout: 10s}]`, want: []string{"spec.unhealthyConditions[0].timeout: A node that only reboots is not ready for longer than 10s"}},
+		"no such condition":        {spec: limited + `unhealthyConditions: [{type: Disk, status: "True", timeout: 10s}]`, facts: pool(3), want: []string{"spec.unhealthyConditions[0].type: No selected node has a condition Disk"}},
+		"FR-307 the first blip":    {spec: limited + `unhealthyConditions: [{type: Ready, status: Unknown, timeout: 0s}]`, want: []string{"spec.unhealthyConditions[0].timeout: A Machine is deleted at the first blip: as soon as its Node has Ready=Unknown once"}},
+		"a blip that is repaired":  {spec: limited + `nodeStartupTimeout: "0", unhealthyConditions: [{type: Disk, status: "True", timeout: 0s}], remediationTemplate: {apiVersion: a/v1, kind: ATemplate, name: good}`, want: []string{"spec.unhealthyConditions[0].timeout: A Machine is remediated at the first blip: as soon as its Node has Disk=True once"}},
+		"FR-327 a repair in place": {spec: limited + `remediationTemplate: {apiVersion: a/v1, kind: ATemplate, name: good}`, want: []string{"spec.remediationTemplate: A repair in place seldom helps a Machine that never joined, nor one that failed or lost its Node"}},
+		"a template that deletes":  {spec: limited + `remediationTemplate: {apiVersion: a/v1, kind: MachineDeletionRemediationTemplate, name: good}`},
+		"no conditions":            {spec: limited + `unhealthyConditions: []`, want: []string{"spec.unhealthyConditions: There are none: a Machine whose node is silent is never remediated, only one without Node"}},
+		"template":                 {spec: limited + `nodeStartupTimeout: "0", remediationTemplate: {apiVersion: a/v1, kind: ATemplate, namespace: elsewhere, name: c}`, want: []string{"spec.remediationTemplate: It is missing"}},
 		"overlap": {
-			spec: workers,
+			spec: limited,
 			facts: func() *Facts {
 				facts := pool(1)
 				facts.MachineHealthChecks = []*machinev1beta1.MachineHealthCheck{

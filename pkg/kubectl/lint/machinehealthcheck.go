@@ -4,7 +4,6 @@
 package lint
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
@@ -37,7 +36,9 @@ func MachineHealthCheck(mhc *machinev1beta1.MachineHealthCheck, facts *Facts) []
 	}
 	f.mixed("spec.selector", "Machine", members, len(selected))
 	f.sharedMachines(mhc, selected, facts)
-	f.machineLimit(mhc, criteria.MaxUnhealthy, len(selected))
+	if !criteria.OnlyTermination() {
+		f.machineLimit(criteria.MaxUnhealthy, len(selected))
+	}
 	if startup := criteria.StartupTimeout; startup > 0 && startup < usualProvisioning {
 		f.advise("spec.nodeStartupTimeout", `use at least as long as your provider needs; the default is 10m, and "0" turns the check off`, "A Machine that is still being provisioned has no Node after %s", startup)
 	}
@@ -45,18 +46,14 @@ func MachineHealthCheck(mhc *machinev1beta1.MachineHealthCheck, facts *Facts) []
 		f.advise("spec.unhealthyConditions", `add Ready with the statuses "False" and Unknown, and a timeout such as 300s`, "There are none: a Machine whose node is silent is never remediated, only one without Node")
 	}
 	var conditions []condition
-	for i, c := range criteria.Conditions {
-		blip := c.Duration.Duration == 0 && c.Type != terminating
-		conditions = append(conditions, condition{kind: c.Type, status: c.Status, duration: c.Duration.Duration, judged: blip})
-		if blip {
-			what := "remediated"
-			if criteria.Strategy == machinehealth.Delete {
-				what = "deleted"
-			}
-			f.advise(fmt.Sprintf("spec.unhealthyConditions[%d].timeout", i), "give it minutes; the usual value is 300s", "A Machine is %s at the first blip: as soon as its Node has %s=%s once", what, c.Type, c.Status)
-		}
+	for _, c := range criteria.Conditions {
+		conditions = append(conditions, condition{kind: c.Type, status: c.Status, duration: c.Duration.Duration})
 	}
-	f.conditions(conditions, "timeout", nodesOf(selected, facts))
+	happens := "A Machine is remediated"
+	if criteria.Strategy == machinehealth.Delete {
+		happens = "A Machine is deleted"
+	}
+	f.conditions(conditions, "timeout", happens, nodesOf(selected, facts))
 	if criteria.Template != nil {
 		reference := *criteria.Template
 		reference.Namespace = mhc.Namespace
@@ -117,11 +114,8 @@ func (f *findings) sharedMachines(mhc *machinev1beta1.MachineHealthCheck, select
 }
 
 // machineLimit judges maxUnhealthy (spec M7). Selected is 0 if it is not known.
-func (f *findings) machineLimit(mhc *machinev1beta1.MachineHealthCheck, limit intstr.IntOrString, selected int) {
+func (f *findings) machineLimit(limit intstr.IntOrString, selected int) {
 	const field = "spec.maxUnhealthy"
-	if mhc.Spec.MaxUnhealthy == nil {
-		return
-	}
 	allowed := func(machines int) int {
 		summary := machinehealth.Summarize(limit, make([]machinehealth.Verdict, machines), 0, time.Time{})
 		return summary.Limit
@@ -131,7 +125,9 @@ func (f *findings) machineLimit(mhc *machinev1beta1.MachineHealthCheck, limit in
 		f.advise(field, "allow at least one Machine to be unhealthy", "With %s, no remediation ever begins", limit.String())
 	case selected > 0 && allowed(selected) == 0:
 		f.advise(field, "use a number", "It selects %s. %s of them, rounded down, is 0: no remediation ever begins", view.Counted(selected, "Machine"), limit.String())
-	case limit.Type == intstr.Int && selected > 1 && allowed(selected) >= selected:
-		f.advise(field, "use less, or 100% if that is meant", "It selects %s, and all of them may be remediated at once", view.Counted(selected, "Machine"))
+	case limit.Type == intstr.String && allowed(largest) >= largest:
+		f.advise(field, "lower it, so that a failure of what all Machines need does not remediate all of them", "With %s, which is the default, all Machines may be remediated at once", limit.String())
+	case selected > 1 && allowed(selected) >= selected:
+		f.advise(field, "use less", "It selects %s, and all of them may be remediated at once", view.Counted(selected, "Machine"))
 	}
 }

@@ -30,6 +30,9 @@ func NodeHealthCheck(nhc *v1alpha1.NodeHealthCheck, facts *Facts) []Finding {
 		f.advise("spec.selector", "check the labels with kubectl get nodes --show-labels", "No node has these labels")
 	}
 	f.mixture("spec.selector", "node", selected, func(node *corev1.Node) bool { return remediation.IsControlPlane(node.Labels) })
+	if slices.ContainsFunc(selected, view.Virtual) {
+		f.advise("spec.selector", "leave them out with "+view.LeaveOutVirtual, "It selects virtual nodes, which no remediation repairs")
+	}
 	f.severalRoles("spec.selector", &nhc.Spec.Selector)
 	f.leavesOutEtcd(&nhc.Spec.Selector, selected, facts.NodesKnown)
 	f.overlaps(nhc, selected, facts)
@@ -40,7 +43,7 @@ func NodeHealthCheck(nhc *v1alpha1.NodeHealthCheck, facts *Facts) []Finding {
 	for _, c := range nhc.Spec.UnhealthyConditions {
 		conditions = append(conditions, condition{kind: c.Type, status: c.Status, duration: c.Duration.Duration})
 	}
-	f.conditions(conditions, "duration", selected)
+	f.conditions(conditions, "duration", "A node is remediated", selected)
 	f.steps(&nhc.Spec, facts)
 	return f
 }

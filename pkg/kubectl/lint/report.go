@@ -6,6 +6,7 @@ package lint
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -84,13 +85,22 @@ func Unreadable(source, problem string) Object {
 	return Object{Source: source, Findings: []Finding{{Severity: Error, What: what}}}
 }
 
-// Refuse adds what the API server says of a field, in its words.
+// Refuse adds what the API server says of a field, in its words where they are plain.
 func (o *Object) Refuse(field, message string) {
-	o.Findings = append(o.Findings, Finding{Severity: Error, Field: field, What: message, Do: hints[strings.TrimPrefix(message, "Invalid value: ")]})
+	if strings.Contains(message, "some validation rules were not checked") {
+		return // The other errors say why.
+	}
+	what, do := plainly(field, message)
+	o.Findings = append(o.Findings, Finding{Severity: Error, Field: field, What: what, Do: do})
 }
 
-// RefuseUnknown adds a field that the kind does not have.
+// RefuseUnknown adds a field that the kind does not have, unless it is part of a field that is wrong as a whole.
 func (o *Object) RefuseUnknown(field string) {
+	for i := range o.Findings {
+		if within := &o.Findings[i]; slices.Contains([]string{noList, noMap}, within.What) && strings.HasPrefix(field, within.Field+".") {
+			return
+		}
+	}
 	o.Findings = append(o.Findings, Finding{
 		Severity: Error, Field: field, What: fmt.Sprintf("unknown field %q", field),
 		Do: cmp.Or(elsewhere[field], "correct the name: kubectl refuses it, and other clients have it dropped silently"),

@@ -113,6 +113,40 @@ func texts(spec any, of func(*metav1.LabelSelector) []string, problems func(stri
 	return wrong
 }
 
+// refused is what the API server says of a value with a wrong type or form.
+var refused = regexp.MustCompile(`^Invalid value: (.+): \S+ in body (?:must be of type (\w+): "(\w+)"|should match '(.+)')$`)
+
+// What is wrong with a field that is wrong as a whole.
+const (
+	noList = "It has to be a list"
+	noMap  = "It is a list, and has to have names and values"
+)
+
+// plainly says what is wrong with a field, and what to do about it.
+func plainly(field, message string) (what, do string) {
+	found := refused.FindStringSubmatch(message)
+	if found == nil {
+		return message, hints[strings.TrimPrefix(message, "Invalid value: ")]
+	}
+	value, wanted, given, form := found[1], found[2], found[3], found[4]
+	lasts := regexp.MustCompile(`(?i)(duration|timeout|delay|interval)$`).MatchString(field)
+	switch {
+	case wanted == "array":
+		return noList, "write a hyphen before each entry"
+	case wanted == "object" && given == "array":
+		return noMap, "write name: value, without hyphens"
+	case wanted == "string" && given == "boolean" && strings.HasSuffix(field, ".status"):
+		return "Without quotes it is no text", `write "True" or "False", with the quotes`
+	case wanted == "string" && lasts, strings.Contains(form, "ns|us"):
+		return "It has no unit", "write numbers with units, such as 300s or 5m"
+	case wanted == "string" && given != "object" && given != "array":
+		return "Without quotes it is no text", "write it in quotes"
+	case strings.Contains(form, "100|"):
+		return value + " is no limit", "write a number, or a percentage from 0% to 100%"
+	}
+	return message, ""
+}
+
 // hints say what to do about some things that the API server refuses, by its words.
 var hints = map[string]string{
 	"Selector is mandatory": "for all nodes, write selector: {matchExpressions: [{key: kubernetes.io/hostname, operator: Exists}]}",

@@ -157,8 +157,8 @@ func (c *check) recordDecision(context *remediation.Context, node *remediation.N
 		return before
 	}
 	message := decision.Message
-	if message == "" { // It holds for all nodes.
-		_, _, message = context.Allowance()
+	if _, reason, numbers := context.Allowance(); reason == string(decision.Reason) {
+		message = numbers
 	}
 	what := Waits
 	if decision.Type == v1alpha1.DecisionExhausted {

@@ -20,8 +20,8 @@ const shownNames = 10
 // controllerLogs is the command that shows the log of the controller.
 const controllerLogs = "kubectl -n nhc-system logs -l app.kubernetes.io/name=nhc-controller --prefix"
 
-// advices say what changes a decision, and what to do about it, by its reason. {node} and {check} stand for
-// names.
+// advices say what changes a decision, and what to do about it, by its reason, where its message does not. {node} and
+// {check} stand for names.
 var advices = map[v1alpha1.DecisionReason]string{
 	v1alpha1.DecidedStepRunning:         "the remediator works on it: kubectl nhc explain node {node} shows its object",
 	v1alpha1.DecidedStepSucceeded:       "the remediator is done, and the node has to become healthy: kubectl describe node {node}",
@@ -33,31 +33,25 @@ var advices = map[v1alpha1.DecisionReason]string{
 	v1alpha1.DecidedLeaseTaken:          "it begins when the holder gives the lease of the node up, or does not renew it",
 	v1alpha1.DecidedAwaitingDeletion:    "it goes on when the remediation object is gone: if it stays, its remediator has not removed the finalizer",
 	v1alpha1.DecidedSoonUnhealthy:       "nothing, until the condition has lasted for its duration, or is gone",
-	v1alpha1.DecidedNextBatch:           "it begins within seconds",
 	v1alpha1.DecidedRecovering:          "nothing, as long as the node stays healthy",
 	v1alpha1.DecidedUnreadable:          "it goes on when the objects can be read: " + controllerLogs,
 	v1alpha1.DecidedCreateFailed:        "it is tried again at least every minute: look at quotas, webhooks and permissions",
 	v1alpha1.DecidedDeleteFailed:        "it is tried again at least every minute: look at webhooks and permissions",
 	v1alpha1.DecidedUpdateFailed:        "it is tried again at least every minute: look at webhooks and permissions",
 	v1alpha1.DecidedInvalidSpec:         "correct the spec: kubectl nhc lint {check}",
-	v1alpha1.DecidedTerminating:         "nothing begins any more: the health check is being deleted",
-	v1alpha1.DecidedDisabled:            "correct the reference, or create the template: kubectl nhc lint {check}",
 	v1alpha1.DecidedClockUntrusted:      "correct the clock of the node on which the controller runs",
-	v1alpha1.DecidedClusterUpgrading:    "it goes on when the upgrade is over: kubectl get clusterversion",
 	v1alpha1.DecidedPaused:              "it goes on with kubectl nhc resume {check}",
-	v1alpha1.DecidedGateClosed:          "it takes more healthy nodes: kubectl nhc status {check} shows who is not",
-	v1alpha1.DecidedStormActive:         "it goes on when the storm is over: kubectl nhc status {check} shows its numbers",
 	v1alpha1.DecidedExcluded:            "it goes on with kubectl nhc resume node/{node}",
 	v1alpha1.DecidedMachineHealthCheck:  "the MachineHealthCheck decides: kubectl nhc status shows its Machines",
 	v1alpha1.DecidedBudgetExhausted:     "it begins when the budget permits it: kubectl nhc status -o wide shows its numbers",
-	v1alpha1.DecidedUnselected:          "nothing begins any more: the selector does not match the node",
 	v1alpha1.DecidedDryRun:              "nothing begins in a dry run: spec.mode of {check} ends it",
 	v1alpha1.DecidedHealthyDelay:        "the remediation object is deleted, or at once with kubectl nhc confirm-healthy {node}",
 	v1alpha1.DecidedStepFailed:          "repair the node by hand, or its remediator: no step follows",
 	v1alpha1.DecidedNoTemplateLeft:      "repair the node by hand: no step is left",
 }
 
-// advice says what changes a decision, and what to do about it. It is empty for a reason of a newer controller.
+// advice says what changes a decision, and what to do about it. It is empty if the message says it, and for a reason of
+// a newer controller.
 func advice(reason v1alpha1.DecisionReason, check, node string) string {
 	return strings.NewReplacer("{check}", check, "{node}", node).Replace(advices[reason])
 }
@@ -66,7 +60,6 @@ func advice(reason v1alpha1.DecisionReason, check, node string) string {
 var machineAdvices = map[v1alpha1.DecisionReason]string{
 	v1alpha1.DecidedStepRunning:                "the remediator works on it: look at its remediation object, which has the name of the Machine",
 	v1alpha1.DecidedPaused:                     "it goes on with kubectl nhc resume {namespace}/{check}",
-	v1alpha1.DecidedGateClosed:                 "it takes more healthy Machines: kubectl nhc status {namespace}/{check} shows who is not",
 	v1alpha1.DecidedInvalidSpec:                "correct the spec: kubectl nhc lint {namespace}/{check}",
 	v1alpha1.DecidedExcluded:                   "it goes on with kubectl nhc resume node/{node}",
 	machinev1beta1.DecidedMachineDeleting:      "its provider drains and deletes it; if that does not end, look at its finalizers and at the log of the provider",
@@ -90,20 +83,27 @@ func machineAdvice(reason v1alpha1.DecisionReason, check string, e *MachineExpla
 
 // opening says which nodes keep a gate closed, and how many of them have to recover.
 func opening(gate *Gate, nodes []string) string {
-	if gate == nil || gate.Open || gate.NoNodes || len(nodes) == 0 {
+	switch {
+	case gate == nil || gate.Open || gate.NoNodes:
+		return ""
+	case gate.MaxNotHealthy < 0:
+		return "the limit asks for more healthy nodes than there are nodes: lower minHealthy"
+	case len(nodes) < gate.NotHealthy: // Some cannot be read: naming the others would mislead.
 		return ""
 	}
-	more := ""
-	if len(nodes) > shownNames {
-		nodes, more = nodes[:shownNames], fmt.Sprintf(" and %d more", len(nodes)-shownNames)
-	}
-	if gate.MaxNotHealthy < 0 {
-		return "the limit asks for more healthy nodes than there are nodes: lower minHealthy"
-	}
-	return fmt.Sprintf("%d of these have to be healthy again: %s%s", gate.NotHealthy-gate.MaxNotHealthy, strings.Join(nodes, ", "), more)
+	return fmt.Sprintf("%d of these have to be healthy: %s", gate.NotHealthy-gate.MaxNotHealthy, firstNames(nodes))
 }
 
-// WhatNext says what happens without an action of the user, or which action is needed.
+// firstNames names the first of many.
+func firstNames(names []string) string {
+	if more := len(names) - shownNames; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:shownNames], ", "), more)
+	}
+	return strings.Join(names, ", ")
+}
+
+// WhatNext says what happens without an action of the user, or which action is needed. It is empty if the message of
+// the decision says it.
 func WhatNext(e *Explanation, check *CheckOfNode, now time.Time) string {
 	decision := check.Decision
 	switch {
@@ -129,12 +129,11 @@ func WhatNext(e *Explanation, check *CheckOfNode, now time.Time) string {
 // inTime says what changes a decision, and when time alone does. Some advices say what happens at that time, others
 // what is needed before.
 func inTime(decision *v1alpha1.Decision, advice string, now time.Time) string {
-	const changes = "the decision changes"
 	switch {
 	case decision.NextCheckTime == nil:
-		return cmp.Or(advice, changes)
+		return advice
 	case advice == "":
-		return at(decision, now) + changes
+		return at(decision, now) + "the decision changes"
 	case decision.Reason == v1alpha1.DecidedHealthyDelay, decision.Reason == machinev1beta1.DecidedBackOff:
 		return at(decision, now) + advice
 	default:

@@ -4,6 +4,7 @@
 package view
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -19,14 +20,18 @@ import (
 // TestAdvices: for each reason there is one, and the names are filled in.
 func TestAdvices(t *testing.T) {
 	t.Parallel()
+	said := map[v1alpha1.DecisionReason]bool{ // Their messages say what is next.
+		v1alpha1.DecidedTerminating: true, v1alpha1.DecidedDisabled: true, v1alpha1.DecidedClusterUpgrading: true, v1alpha1.DecidedGateClosed: true,
+		v1alpha1.DecidedStormActive: true, v1alpha1.DecidedUnselected: true, v1alpha1.DecidedNextBatch: true,
+	}
 	for reason := range v1alpha1.DecisionReasons() {
 		text := advice(reason, "workers", "node-1")
-		require.NotEmpty(t, text, reason)
+		require.Equal(t, said[reason], text == "", reason)
 		require.NotContains(t, text, "{", reason)
 	}
 	for reason := range machinev1beta1.DecisionReasons() {
 		text := machineAdvice(reason, "pool", &MachineExplanation{Namespace: "ns", Machine: "m"})
-		require.NotEmpty(t, text, reason)
+		require.Equal(t, said[reason], text == "", reason)
 		require.NotContains(t, text, "{", reason)
 	}
 	require.Empty(t, advice("Abducted", "workers", "node-1"))
@@ -62,11 +67,12 @@ func TestWhatNext(t *testing.T) {
 		"O6 lease":   {check: CheckOfNode{Decision: decision(v1alpha1.DecidedLeaseTaken, "", until)}, want: "it begins when the holder gives the lease of the node up, or does not renew it; time alone changes the decision at 03:01:00 (in 60s)"},
 		"O6 delayed": {check: CheckOfNode{Decision: decision(v1alpha1.DecidedHealthyDelay, "", until)}, want: "at 03:01:00 (in 60s) the remediation object is deleted, or at once with kubectl nhc confirm-healthy node-1"},
 		"gate": {check: CheckOfNode{Decision: decision(v1alpha1.DecidedGateClosed, "", nil), Gate: closed, NotHealthy: []string{"a", "b", "c"}},
-			want: "2 of these have to be healthy again: a, b, c"},
+			want: "2 of these have to be healthy: a, b, c"},
 		"impossible gate": {check: CheckOfNode{Decision: decision(v1alpha1.DecidedGateClosed, "", nil), Gate: &Gate{NotHealthy: 1, MaxNotHealthy: -1}, NotHealthy: []string{"a"}},
 			want: "the limit asks for more healthy nodes than there are nodes: lower minHealthy"},
+		"some are not known": {check: CheckOfNode{Decision: decision(v1alpha1.DecidedGateClosed, "", nil), Gate: closed, NotHealthy: []string{"a", "b"}}},
 		"many": {check: CheckOfNode{Decision: decision(v1alpha1.DecidedGateClosed, "", nil), Gate: closed, NotHealthy: strings.Split("abcdefghijkl", "")},
-			want: "2 of these have to be healthy again: a, b, c, d, e, f, g, h, i, j and 2 more"},
+			want: "2 of these have to be healthy: a, b, c, d, e, f, g, h, i, j and 2 more"},
 		"excluded": {check: CheckOfNode{Decision: decision(v1alpha1.DecidedExcluded, "", nil)}, want: "it goes on with kubectl nhc resume node/node-1"},
 		"newer":    {check: CheckOfNode{Decision: decision("Abducted", "", until)}, want: "at 03:01:00 (in 60s) the decision changes"},
 	} {
@@ -75,15 +81,22 @@ func TestWhatNext(t *testing.T) {
 	}
 }
 
-func TestRepeatedMessage(t *testing.T) {
+// TestTogether: those that wait for the same share a row, whatever their place is.
+func TestTogether(t *testing.T) {
 	t.Parallel()
-	text := "too many (total: 3, unhealthy: 2)"
-	machine := machinev1beta1.UnhealthyMachine{Name: "m", Decision: *decision(v1alpha1.DecidedGateClosed, text, nil)}
-	overview := &Overview{MachineHealthChecks: []*machinev1beta1.MachineHealthCheck{{Status: machinev1beta1.MachineHealthCheckStatus{
-		Conditions:        []machinev1beta1.Condition{{Type: machinev1beta1.ConditionRemediationAllowed, Status: corev1.ConditionFalse, Message: text}},
-		UnhealthyMachines: []machinev1beta1.UnhealthyMachine{machine, machine},
-	}}}}
-	require.Equal(t, 1, strings.Count(printedOverview(overview), text))
+	waits := func(name string, age time.Duration, message string) Target {
+		return Target{Name: name, Detected: ago(age), Decision: decision(v1alpha1.DecidedBudgetExhausted, message, nil)}
+	}
+	nodes := []Target{waits("a", time.Minute, "all: 0 of 0 (1st of 3 that wait)"), waits("b", time.Hour, "pool: 1 of 1"), waits("c", 2*time.Minute, "all: 0 of 0 (2nd of 3 that wait)"), waits("d", time.Second, "all: 0 of 0 (13th of 3 that wait)")}
+	machine := machinev1beta1.UnhealthyMachine{Name: "m", Decision: *decision(v1alpha1.DecidedGateClosed, "too many", nil)}
+	overview := &Overview{Time: metav1.NewTime(now), NodeHealthChecks: []Check{{Name: "workers", Nodes: nodes}}, MachineHealthChecks: []*machinev1beta1.MachineHealthCheck{{
+		Status: machinev1beta1.MachineHealthCheckStatus{UnhealthyMachines: []machinev1beta1.UnhealthyMachine{machine, machine}},
+	}}}
+	text := printedOverview(overview)
+	require.Contains(t, text, "workers  3 nodes  2m   Held   a, c, d: BudgetExhausted: all: 0 of 0\nworkers  b        60m  Held   BudgetExhausted: pool: 1 of 1\n")
+	require.Contains(t, text, "2 Machines  -    Held   m, m: GateClosed: too many\n")
+	require.Equal(t, []string{"a", "c", "d"}, UnhealthyNodes(overview, false).Rows[0][4].Names)
+	require.Len(t, UnhealthyNodes(overview, true).Rows, 4)
 }
 
 func printedOverview(overview *Overview) string {
@@ -95,8 +108,11 @@ func printedOverview(overview *Overview) string {
 // TestShortLists: a list is as long as a screen, and says what is left out.
 func TestShortLists(t *testing.T) {
 	t.Parallel()
-	overview := &Overview{NodeHealthChecks: []Check{{Name: "workers", Nodes: make([]Target, 120)}},
+	overview := &Overview{NodeHealthChecks: []Check{{Name: "workers"}},
 		Common: []Shared{{What: "zone=a", Failing: 8, AllFailing: 8, Others: 1, AllOthers: 32}}}
+	for i := range 120 {
+		overview.NodeHealthChecks[0].Nodes = append(overview.NodeHealthChecks[0].Nodes, Target{Name: "n", Decision: decision(v1alpha1.DecidedLeaseTaken, strconv.Itoa(i), nil)})
+	}
 	text := printedOverview(overview)
 	require.Contains(t, text, "100 more are not shown: -o wide shows all")
 	require.Contains(t, text, "8 of 8 nodes that fail have zone=a, and 1 of 32 others.")
@@ -126,6 +142,8 @@ func TestMachine(t *testing.T) {
 		"without an owner": {MachineExplanation{Known: true}, []string{"No controller owns it", "No MachineHealthCheck of its namespace selects it"}},
 		"deleting":         {MachineExplanation{Known: true, Owned: true, Deleting: true, Checks: []CheckOfMachine{{Name: "pool", Target: target(machinev1beta1.DecidedMachineDeleting)}}}, []string{"It is being deleted", "Remediating, MachineDeleting", "Next: its provider drains and deletes it"}},
 		"held":             {MachineExplanation{Checks: []CheckOfMachine{{Name: "pool", Target: target(v1alpha1.DecidedPaused)}}}, []string{"It cannot be read, or is gone", "Ready=Unknown since 02:00:00 (60m)", "kubectl nhc resume ns/pool"}},
+		"S10 it waits for its timeout": {MachineExplanation{Checks: []CheckOfMachine{{Name: "pool", Target: &Target{Decision: decision(v1alpha1.DecidedGateClosed, "may be booting", new(metav1.NewTime(now.Add(time.Minute))))}}}},
+			[]string{"may be booting", "Next: at 03:01:00 (in 60s) the decision changes"}},
 		"without a controller": {MachineExplanation{Leader: &Leader{}, Checks: []CheckOfMachine{{Name: "pool", Target: target(v1alpha1.DecidedPaused)}}},
 			[]string{"No controller is at work", "Next: nothing, as long as no controller is at work"}},
 	} {

@@ -6,6 +6,7 @@ package view
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -13,13 +14,14 @@ import (
 
 // Shared is a property that failing nodes have and others do not.
 type Shared struct {
-	// What is a condition or a label with its value.
+	// What is a label, a taint or a condition with its value, or a version.
 	What string `json:"what"`
 	// Failing is how many of the failing nodes have it, and Others how many of the others.
 	Failing    int `json:"failing"`
 	AllFailing int `json:"allFailing"`
 	Others     int `json:"others"`
 	AllOthers  int `json:"allOthers"`
+	condition  bool
 }
 
 const (
@@ -32,8 +34,8 @@ const (
 )
 
 // common returns the properties that at least three quarters of the failing nodes have, and at most half of
-// the others.
-func common(nodes []*corev1.Node, failing sets.Set[string]) []Shared {
+// the others. What all of the failing nodes have and no other comes first, and conditions come last.
+func common(nodes []*corev1.Node, failing sets.Set[string], triggers sets.Set[string]) []Shared {
 	counts := map[string]*Shared{}
 	all, others := 0, 0
 	for _, node := range nodes {
@@ -43,10 +45,13 @@ func common(nodes []*corev1.Node, failing sets.Set[string]) []Shared {
 		} else {
 			others++
 		}
-		for _, what := range properties(node) {
+		for what, last := range properties(node) {
+			if triggers.Has(what) {
+				continue
+			}
 			count := counts[what]
 			if count == nil {
-				count = &Shared{What: what}
+				count = &Shared{What: what, condition: last}
 				counts[what] = count
 			}
 			if fails {
@@ -64,45 +69,69 @@ func common(nodes []*corev1.Node, failing sets.Set[string]) []Shared {
 		}
 	}
 	slices.SortFunc(shared, func(a, b Shared) int {
-		return cmp.Or(cmp.Compare(b.Failing, a.Failing), cmp.Compare(a.Others, b.Others), cmp.Compare(a.What, b.What))
+		return cmp.Or(cmp.Compare(a.rank(), b.rank()), cmp.Compare(b.Failing, a.Failing), cmp.Compare(a.Others, b.Others), cmp.Compare(a.What, b.What))
 	})
 	return shared[:min(len(shared), mostShared)]
 }
 
-// properties are what a node may have in common with others.
-func properties(node *corev1.Node) []string {
-	var all []string
+// rank says how much a property tells: the least tells most.
+func (s *Shared) rank() int {
+	switch {
+	case s.Failing == s.AllFailing && s.Others == 0:
+		return 0
+	case !s.condition:
+		return 1
+	default:
+		return 2
+	}
+}
+
+// properties are what a node may have in common with others, and whether each is a condition. It leaves out what
+// follows from a failure: conditions that are Unknown, and the taints of conditions and remediators.
+func properties(node *corev1.Node) map[string]bool {
+	all := map[string]bool{}
 	for _, condition := range node.Status.Conditions {
-		all = append(all, string(condition.Type)+"="+string(condition.Status))
+		if condition.Status != corev1.ConditionUnknown {
+			all[string(condition.Type)+"="+string(condition.Status)] = true
+		}
+	}
+	for i := range node.Spec.Taints {
+		if taint := &node.Spec.Taints[i]; !strings.HasPrefix(taint.Key, "node.kubernetes.io/") && !leftBehind(taint) {
+			all["taint "+taint.ToString()] = false
+		}
 	}
 	for key, value := range node.Labels {
 		if key != corev1.LabelHostname {
-			all = append(all, key+"="+value)
+			all[key+"="+value] = false
 		}
 	}
 	info := &node.Status.NodeInfo
 	for what, version := range map[string]string{"kernel": info.KernelVersion, "kubelet": info.KubeletVersion, "image": info.OSImage} {
 		if version != "" {
-			all = append(all, what+" "+version)
+			all[what+" "+version] = false
 		}
 	}
 	return all
 }
 
-// failingNodes are the nodes that a health check reports, without those that are healthy again.
-func (o *Overview) failingNodes() sets.Set[string] {
-	names := sets.New[string]()
+// failingNodes are the nodes that a health check reports, without those that are healthy again, and the conditions
+// that are why.
+func (o *Overview) failingNodes() (names, triggers sets.Set[string]) {
+	names, triggers = sets.New[string](), sets.New[string]()
 	for i := range o.NodeHealthChecks {
 		for _, node := range o.NodeHealthChecks[i].Nodes {
 			if node.HealthySince == nil {
 				names.Insert(node.Name)
+				triggers.Insert(node.Trigger)
 			}
 		}
 	}
 	for _, mhc := range o.MachineHealthChecks {
 		for i := range mhc.Status.UnhealthyMachines {
-			names.Insert(mhc.Status.UnhealthyMachines[i].Node)
+			machine := newMachineTarget(&mhc.Status.UnhealthyMachines[i])
+			names.Insert(machine.Node)
+			triggers.Insert(machine.Trigger)
 		}
 	}
-	return names
+	return names, triggers
 }

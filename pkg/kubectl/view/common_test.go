@@ -41,26 +41,50 @@ func TestCommon(t *testing.T) {
 		}
 	}
 	first := func(n int) func(int) bool { return func(number int) bool { return number < n } }
-	notReady := Shared{What: "Ready=Unknown", Failing: 4, AllFailing: 4, AllOthers: 6}
+	silent := func(number int, node *corev1.Node) {
+		pressure := corev1.ConditionFalse
+		if number < 4 {
+			node.Labels["zone"] = "a"
+			node.Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeUnreachable, Effect: corev1.TaintEffectNoExecute}}
+			pressure = corev1.ConditionUnknown
+		}
+		node.Status.Conditions = append(node.Status.Conditions, corev1.NodeCondition{Type: corev1.NodeDiskPressure, Status: pressure})
+	}
 	for name, tc := range map[string]struct {
 		failing int
 		change  func(int, *corev1.Node)
-		want    []Shared
+		want    []string
 	}{
-		"two only":       {2, zone(first(2)), nil},
-		"all fail":       {10, zone(first(10)), nil},
-		"the condition":  {4, zone(first(0)), []Shared{notReady}},
-		"and a zone":     {4, zone(first(5)), []Shared{notReady, {What: "zone=a", Failing: 4, AllFailing: 4, Others: 1, AllOthers: 6}}},
-		"most of them":   {4, zone(first(3)), []Shared{notReady, {What: "zone=a", Failing: 3, AllFailing: 4, AllOthers: 6}}},
-		"too few":        {4, zone(first(2)), []Shared{notReady}},
-		"others as well": {4, zone(first(8)), []Shared{notReady}},
+		"two only":                          {2, zone(first(2)), nil},
+		"all fail":                          {10, zone(first(10)), nil},
+		"nothing":                           {4, zone(first(0)), nil},
+		"what follows from silence is none": {4, silent, []string{"zone=a"}},
+		"not only they":                     {4, zone(first(5)), []string{"zone=a"}},
+		"most of them":                      {4, zone(first(3)), []string{"zone=a"}},
+		"too few":                           {4, zone(first(2)), nil},
+		"others as well":                    {4, zone(first(8)), nil},
 		"a kernel": {4, func(number int, node *corev1.Node) {
 			if number < 4 {
 				node.Status.NodeInfo.KernelVersion = "6.1"
 			}
-		}, []Shared{notReady, {What: "kernel 6.1", Failing: 4, AllFailing: 4, AllOthers: 6}}},
+		}, []string{"kernel 6.1"}},
+		"labels before conditions, and first what all of them have and no other": {4, func(number int, node *corev1.Node) {
+			if number < 4 {
+				node.Status.Conditions = append(node.Status.Conditions, corev1.NodeCondition{Type: "KernelDeadlock", Status: corev1.ConditionTrue})
+			}
+			if number < 3 {
+				node.Status.Conditions = append(node.Status.Conditions, corev1.NodeCondition{Type: "ADisk", Status: corev1.ConditionTrue})
+				node.Labels["zone"] = "a"
+				node.Spec.Taints = []corev1.Taint{{Key: "rack", Value: "7", Effect: corev1.TaintEffectNoSchedule}}
+			}
+		}, []string{"KernelDeadlock=True", "taint rack=7:NoSchedule", "zone=a"}},
 	} {
 		nodes, failing := fleet(tc.failing, tc.change)
-		require.Equal(t, tc.want, append([]Shared(nil), common(nodes, failing)...), name)
+		var found []string
+		for _, shared := range common(nodes, failing, sets.New("Ready=Unknown")) {
+			found = append(found, shared.What)
+			require.Equal(t, []int{4, 6}, []int{shared.AllFailing, shared.AllOthers}, name)
+		}
+		require.Equal(t, tc.want, found, name)
 	}
 }

@@ -44,6 +44,8 @@ type Explanation struct {
 	Held         bool `json:"held,omitempty"`
 	// PauseReason is why it is held, as far as it is known.
 	PauseReason string `json:"pauseReason,omitempty"`
+	// Stopped says by which RemediationBudget everything is stopped, empty if nothing is.
+	Stopped string `json:"stopped,omitempty"`
 	// Notes are warnings about the Node, with advice.
 	Notes      []string    `json:"notes,omitempty"`
 	Conditions []Condition `json:"conditions,omitempty"`
@@ -89,7 +91,7 @@ type CheckOfNode struct {
 	// Notes are what holds for the whole NodeHealthCheck, as why nothing begins.
 	Notes []string `json:"notes,omitempty"`
 	Steps []Step   `json:"steps,omitempty"`
-	// Gate is absent as long as the controller has counted no nodes, and NotHealthy are the nodes that it lists.
+	// Gate is absent as long as the controller has counted no nodes, and NotHealthy are the nodes that count against it.
 	Gate         *Gate         `json:"gate,omitempty"`
 	NotHealthy   []string      `json:"notHealthy,omitempty"`
 	HealthySince *metav1.Time  `json:"healthySince,omitempty"`
@@ -137,7 +139,7 @@ type NotSelected struct {
 
 // NewExplanation explains a node. It is nil if there is no such node, and no health check knows it.
 func NewExplanation(name string, snapshot *Snapshot, details *Details, now time.Time) *Explanation {
-	e := &Explanation{Time: metav1.NewTime(now), Node: name, Leader: snapshot.Leader, Checks: []CheckOfNode{}, Missing: snapshot.Missing}
+	e := &Explanation{Time: metav1.NewTime(now), Node: name, Leader: snapshot.Leader, Stopped: Stop(snapshot.Budgets), Checks: []CheckOfNode{}, Missing: snapshot.Missing}
 	node := findNode(snapshot, name)
 	e.Unreadable = node == nil && snapshot.misses("nodes")
 	e.Deleted = node == nil && !e.Unreadable
@@ -145,7 +147,7 @@ func NewExplanation(name string, snapshot *Snapshot, details *Details, now time.
 	if node != nil {
 		known = health.EvidenceOf(node, nil)
 		e.describe(node, known)
-		e.Notes = notes(node, snapshot, details)
+		e.Notes = notes(node, snapshot, details, now)
 	}
 	selected := !e.Deleted
 	for _, nhc := range snapshot.NodeHealthChecks {
@@ -235,8 +237,7 @@ func explainCheck(nhc *v1alpha1.NodeHealthCheck, node *corev1.Node, entry *v1alp
 		}
 		check.State, check.Unhealthy, check.NeverReported = verdict.State.String(), instant(verdict.Deadline), verdict.NeverReported()
 	}
-	state := newCheck(nhc)
-	state.Stopped = stop(snapshot.Budgets)
+	state := newCheck(nhc, snapshot, now)
 	check.Steps, check.Gate, check.NotHealthy = steps(nhc), state.Gate, state.NotHealthy()
 	for _, note := range Notes(&state, now) {
 		check.Notes = append(check.Notes, note.Text)

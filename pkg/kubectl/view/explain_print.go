@@ -76,6 +76,9 @@ func summary(e *Explanation) [][]Cell {
 
 // NodeNotes are notes about the node that do not depend on a health check.
 func NodeNotes(e *Explanation) (notes []Cell) {
+	if e.Stopped != "" {
+		notes = append(notes, Cell{Text: e.Stopped, Style: Bad})
+	}
 	if e.Deleted {
 		notes = append(notes, Cell{Text: "The Node does not exist.", Style: Bad})
 	}
@@ -110,7 +113,9 @@ func (e *Explanation) PartOf(check *CheckOfNode) Part {
 	if check.Decision != nil {
 		part.Fields = append(part.Fields, Field{"Decision", decided(&Target{Decision: check.Decision, HealthySince: check.HealthySince}, now)})
 	}
-	part.Fields = append(part.Fields, Field{"Next", Text(WhatNext(e, check, now))})
+	if next := WhatNext(e, check, now); next != "" {
+		part.Fields = append(part.Fields, Field{"Next", Text(next)})
+	}
 	for _, note := range check.Notes {
 		part.Fields = append(part.Fields, Field{"Note", Cell{Text: note, Style: Warning}})
 	}

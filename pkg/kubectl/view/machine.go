@@ -133,6 +133,8 @@ func (e *MachineExplanation) partOf(check *CheckOfMachine) Part {
 	if e.Leader.Problem(now) != "" {
 		next = "nothing, as long as no controller is at work"
 	}
-	part.Fields = append(part.Fields, Field{"Next", Text(next)})
+	if next != "" {
+		part.Fields = append(part.Fields, Field{"Next", Text(next)})
+	}
 	return part
 }

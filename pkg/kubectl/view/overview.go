@@ -122,22 +122,21 @@ func NewOverview(snapshot *Snapshot, now time.Time) *Overview {
 		PausedNodes: pausedNodes(snapshot.Nodes),
 	}
 	for _, nhc := range snapshot.NodeHealthChecks {
-		check := newCheck(nhc)
-		check.Stopped = stop(snapshot.Budgets)
-		check.Next = nextNodes(nhc, snapshot, now)
-		overview.NodeHealthChecks = append(overview.NodeHealthChecks, check)
+		overview.NodeHealthChecks = append(overview.NodeHealthChecks, newCheck(nhc, snapshot, now))
 	}
-	overview.Common = common(snapshot.Nodes, overview.failingNodes())
+	failing, triggers := overview.failingNodes()
+	overview.Common = common(snapshot.Nodes, failing, triggers)
 	return overview
 }
 
-func newCheck(nhc *v1alpha1.NodeHealthCheck) Check {
+func newCheck(nhc *v1alpha1.NodeHealthCheck, snapshot *Snapshot, now time.Time) Check {
 	status := &nhc.Status
 	check := Check{
 		Name: nhc.Name, Phase: status.Phase, Reason: status.Reason, Outdated: status.ObservedGeneration < nhc.Generation,
 		ObservedNodes: value(status.ObservedNodes), HealthyNodes: value(status.HealthyNodes), UnhealthyNodes: value(status.UnhealthyNodeCount),
 		SoonUnhealthyNodes: value(status.SoonUnhealthyNodes), RemediatingNodes: value(status.RemediatingNodes),
 		PauseRequests: nhc.Spec.PauseRequests, DryRun: nhc.Spec.Mode == v1alpha1.ModeDryRun,
+		Stopped: Stop(snapshot.Budgets), Next: nextNodes(nhc, snapshot, now),
 	}
 	if status.ObservedNodes != nil && status.HealthyNodes != nil {
 		gate := health.EvaluateGate(nhc.Spec.MinHealthy, nhc.Spec.MaxUnhealthy, check.ObservedNodes, check.HealthyNodes)
@@ -168,10 +167,16 @@ func (c *Check) EffectiveGate() *Gate {
 	return c.Gate
 }
 
-// NotHealthy returns the names of the nodes that status lists.
+// NotHealthy returns the names of the nodes that count against the gate: those that status lists, and those that are
+// not healthy and have not been so for long.
 func (c *Check) NotHealthy() (names []string) {
 	for i := range c.Nodes {
 		names = append(names, c.Nodes[i].Name)
+	}
+	for i := range c.Next {
+		if !slices.Contains(names, c.Next[i].Name) {
+			names = append(names, c.Next[i].Name)
+		}
 	}
 	return names
 }

@@ -34,32 +34,38 @@ func (o *Overview) Print(printer *Printer, wide bool) {
 }
 
 func checks(overview *Overview) Table {
-	table := Table{Title: "NodeHealthChecks", Header: []string{"NAME", "PHASE", "HEALTHY", "UNHEALTHY", "REMEDIATING", "GATE"}}
+	table := Table{Title: "NodeHealthChecks", Header: []string{"NAME", "STATE", "HEALTHY", "UNHEALTHY", "REMEDIATING", "GATE"}}
 	for i := range overview.NodeHealthChecks {
 		check := &overview.NodeHealthChecks[i]
 		healthy := Unknown
 		if check.Gate != nil {
 			healthy = fmt.Sprintf("%d of %d", check.HealthyNodes, check.ObservedNodes)
 		}
-		table.Add(Text(check.Name), Phase(check.Phase), Text(healthy), Text(strconv.Itoa(check.UnhealthyNodes)),
+		table.Add(Text(check.Name), StateOf(check), Text(healthy), Text(strconv.Itoa(check.UnhealthyNodes)),
 			Text(strconv.Itoa(check.RemediatingNodes)), GateOf(check))
 	}
 	return table
 }
 
-// Phase says in which phase a NodeHealthCheck is.
-func Phase(phase v1alpha1.Phase) Cell {
-	style := Warning
-	switch phase {
-	case v1alpha1.PhaseEnabled:
-		style = Good
-	case v1alpha1.PhaseDisabled:
-		style = Bad
-	case v1alpha1.PhasePaused, v1alpha1.PhaseRemediating:
-	case "":
+// StateOf says in a word how a NodeHealthCheck is: the worst of its phase, its gate, a storm and a stop.
+func StateOf(check *Check) Cell {
+	gate := check.EffectiveGate()
+	switch {
+	case check.Phase == "":
 		return Cell{Text: "not seen", Style: Bad}
+	case check.Phase == v1alpha1.PhaseDisabled:
+		return Cell{Text: string(check.Phase), Style: Bad}
+	case check.Stopped != "":
+		return Cell{Text: "Stopped", Style: Bad}
+	case gate != nil && !gate.Open:
+		return Cell{Text: "Gate closed", Style: Bad}
+	case gate != nil && check.Storm != nil:
+		return Cell{Text: "Storm", Style: Warning}
+	case check.Phase == v1alpha1.PhaseEnabled:
+		return Cell{Text: string(check.Phase), Style: Good}
+	default:
+		return Cell{Text: string(check.Phase), Style: Warning}
 	}
-	return Cell{Text: string(phase), Style: style}
 }
 
 // GateOf says whether the gate of a NodeHealthCheck is open. Where something else lets nothing begin, nothing is.
@@ -88,9 +94,7 @@ func checkNotes(overview *Overview, now time.Time) (lines [][]Cell) {
 	for i := range overview.NodeHealthChecks {
 		check := &overview.NodeHealthChecks[i]
 		for _, note := range Notes(check, now) {
-			if note.Text != check.Stopped { // The first line says it.
-				lines = append(lines, []Cell{{Text: check.Name + ": ", Style: Heading}, note})
-			}
+			lines = append(lines, []Cell{{Text: check.Name + ": ", Style: Heading}, note})
 		}
 	}
 	return lines
@@ -99,13 +103,10 @@ func checkNotes(overview *Overview, now time.Time) (lines [][]Cell) {
 // NoChecks says that there are no health checks.
 const NoChecks = "There is no health check: nothing looks after the nodes of this cluster. Create a NodeHealthCheck, and try it with kubectl nhc simulate -f FILE."
 
-// Notes are what holds for a whole NodeHealthCheck.
+// Notes are what holds for a whole NodeHealthCheck, besides a stop of everything, which stands above all.
 func Notes(check *Check, now time.Time) (notes []Cell) {
 	add := func(style Style, text string) {
 		notes = append(notes, Cell{Text: text, Style: style})
-	}
-	if check.Stopped != "" {
-		add(Bad, check.Stopped)
 	}
 	if check.Outdated {
 		add(Warning, "the controller has not reported about the present spec yet")

@@ -34,6 +34,8 @@ var codes = map[Style]string{Heading: "1", Good: "32", Warning: "33", Bad: "31",
 type Cell struct {
 	Text  string
 	Style Style
+	// Names are those with which Text begins, if it does.
+	Names []string
 }
 
 // Text returns a plain cell.

@@ -14,8 +14,8 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 )
 
-// stop says by which RemediationBudget everything is stopped, empty if nothing is.
-func stop(budgets []*nhcv1alpha1.RemediationBudget) string {
+// Stop says by which RemediationBudget everything is stopped, empty if nothing is.
+func Stop(budgets []*nhcv1alpha1.RemediationBudget) string {
 	for _, budget := range budgets {
 		if StopsAll(budget) {
 			return withReason("RemediationBudget "+budget.Name+" stops everything: no remediation and no next step begins", strings.TrimSuffix(budget.Spec.Reason, ".")) +
@@ -38,7 +38,7 @@ func EndOf(budget *nhcv1alpha1.RemediationBudget) string {
 
 // stops is the first line of a view while everything is stopped.
 func (o *Overview) stops() (lines [][]Cell) {
-	if text := stop(o.RemediationBudgets); text != "" {
+	if text := Stop(o.RemediationBudgets); text != "" {
 		lines = append(lines, []Cell{{Text: text, Style: Bad}})
 	}
 	var paused []string

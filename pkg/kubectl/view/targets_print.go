@@ -6,6 +6,7 @@ package view
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"strconv"
 	"time"
 
@@ -17,7 +18,8 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
 
-// UnhealthyNodes is a table of the nodes that are unhealthy or under remediation, and what they wait for.
+// UnhealthyNodes is a table of the nodes that are unhealthy or under remediation, and what they wait for. Those that
+// wait for the same share a row unless the table is wide.
 func UnhealthyNodes(overview *Overview, wide bool) Table {
 	now := overview.Time.Time
 	table := Table{Title: "Unhealthy nodes", Header: []string{"CHECK", "NODE", "FOR", "STATE", "BECAUSE"}}
@@ -26,16 +28,63 @@ func UnhealthyNodes(overview *Overview, wide bool) Table {
 	}
 	for i := range overview.NodeHealthChecks {
 		check := &overview.NodeHealthChecks[i]
-		for j := range check.Nodes {
-			node := &check.Nodes[j]
-			cells := []Cell{Text(check.Name), Text(node.Name), Text(Ago(node.Detected, now))}
+		for _, alike := range together(check.Nodes, wide, now) {
+			cells := []Cell{Text(check.Name), alike.name("node"), Text(Ago(alike.detected, now))}
 			if wide {
-				cells = append(cells, Text(cmp.Or(node.Trigger, Unknown)), Text(Remediations(node.Remediations)))
+				cells = append(cells, Text(cmp.Or(alike.first.Trigger, Unknown)), Text(Remediations(alike.first.Remediations)))
 			}
-			table.Add(append(cells, State(node.Decision), Text(Why(node, now)))...)
+			table.Add(append(cells, State(alike.first.Decision), alike.because())...)
 		}
 	}
 	return table
+}
+
+// alike are targets that share a row, because the same is decided about them.
+type alike struct {
+	first *Target
+	names []string
+	// detected is the time of the first one that was detected.
+	detected *metav1.Time
+	why      string
+}
+
+// place is the place of one target among those that wait for a budget.
+var place = regexp.MustCompile(` \([0-9]+[a-z]{2} of [0-9]+ that wait\)`)
+
+// together returns the rows of targets. Each has a row of its own if they are apart.
+func together(targets []Target, apart bool, now time.Time) (rows []*alike) {
+	known := map[string]*alike{}
+	for i := range targets {
+		target := &targets[i]
+		row := &alike{first: target, names: []string{target.Name}, detected: target.Detected, why: Why(target, now)}
+		key := State(target.Decision).Text + place.ReplaceAllString(row.why, "")
+		other := known[key]
+		if other == nil || apart {
+			known[key] = row
+			rows = append(rows, row)
+			continue
+		}
+		other.names, other.why = append(other.names, target.Name), place.ReplaceAllString(row.why, "")
+		if compareInstants(target.Detected, other.detected) < 0 {
+			other.detected = target.Detected
+		}
+	}
+	return rows
+}
+
+func (a *alike) name(noun string) Cell {
+	if len(a.names) > 1 {
+		return Text(Counted(len(a.names), noun))
+	}
+	return Text(a.names[0])
+}
+
+// because says for what the targets wait, and which they are where there are several.
+func (a *alike) because() Cell {
+	if len(a.names) > 1 {
+		return Cell{Text: firstNames(a.names) + ": " + a.why, Names: a.names[:min(len(a.names), shownNames)]}
+	}
+	return Text(a.why)
 }
 
 // UnhealthyMachines is a table of the Machines that are not healthy.
@@ -46,22 +95,20 @@ func UnhealthyMachines(overview *Overview, wide bool) Table {
 		table.Header = []string{"CHECK", "MACHINE", "NODE", "FOR", "TRIGGER", "STATE", "BECAUSE"}
 	}
 	for _, check := range overview.MachineHealthChecks {
-		held := heldMachines(check)
+		var targets []Target
 		for i := range check.Status.UnhealthyMachines {
-			machine := newMachineTarget(&check.Status.UnhealthyMachines[i])
-			if held != nil && machine.Decision.Message == held.Message {
-				machine.Decision = machine.Decision.DeepCopy()
-				machine.Decision.Message = "" // It stands above.
-			}
-			cells := []Cell{Text(check.Namespace + "/" + check.Name), Text(machine.Name)}
+			targets = append(targets, newMachineTarget(&check.Status.UnhealthyMachines[i]))
+		}
+		for _, alike := range together(targets, wide, now) {
+			cells := []Cell{Text(check.Namespace + "/" + check.Name), alike.name("Machine")}
 			if wide {
-				cells = append(cells, Text(cmp.Or(machine.Node, Unknown)))
+				cells = append(cells, Text(cmp.Or(alike.first.Node, Unknown)))
 			}
-			cells = append(cells, Text(Ago(machine.Detected, now)))
+			cells = append(cells, Text(Ago(alike.detected, now)))
 			if wide {
-				cells = append(cells, Text(cmp.Or(machine.Trigger, Unknown)))
+				cells = append(cells, Text(cmp.Or(alike.first.Trigger, Unknown)))
 			}
-			table.Add(append(cells, State(machine.Decision), Text(Why(&machine, now)))...)
+			table.Add(append(cells, State(alike.first.Decision), Text(alike.because().Text))...)
 		}
 	}
 	return table

@@ -101,9 +101,9 @@ func TestGate(t *testing.T) {
 			nhc.Spec.MaxUnhealthy = new(intstr.Parse(tc.max))
 		}
 		nhc.Status.ObservedNodes, nhc.Status.HealthyNodes = &tc.observed, &tc.healthy
-		require.Equal(t, &tc.want, newCheck(nhc).Gate, name)
+		require.Equal(t, &tc.want, newCheck(nhc, &Snapshot{}, now).Gate, name)
 	}
-	require.Nil(t, newCheck(check()).Gate, "nothing is counted")
+	require.Nil(t, newCheck(check(), &Snapshot{}, now).Gate, "nothing is counted")
 }
 
 func TestSelect(t *testing.T) {
@@ -135,7 +135,8 @@ func TestStopped(t *testing.T) {
 	overview := NewOverview(snapshot, now)
 	const stopped = "RemediationBudget brake stops everything: no remediation and no next step begins. Incident 4711. It goes on with kubectl delete remediationbudget brake"
 	require.Equal(t, "stopped", GateOf(&overview.NodeHealthChecks[0]).Text)
-	require.Equal(t, stopped, Notes(&overview.NodeHealthChecks[0], now)[0].Text)
+	require.Equal(t, Cell{Text: "Stopped", Style: Bad}, StateOf(&overview.NodeHealthChecks[0]))
+	require.Equal(t, Cell{Text: stopped, Style: Bad}, NodeNotes(NewExplanation("node-1", &Snapshot{NodeHealthChecks: snapshot.NodeHealthChecks, Budgets: snapshot.Budgets, Nodes: []*corev1.Node{node("node-1")}}, &Details{}, now))[0])
 	require.True(t, strings.HasPrefix(strings.Join(strings.Fields(printedOverview(overview)), " "), stopped+" NodeHealthChecks"))
 	require.Equal(t, 1, strings.Count(printedOverview(overview), "RemediationBudget brake"))
 	snapshot.Budgets[0].Spec.MaxConcurrent = new(intstr.FromInt32(1))
@@ -182,5 +183,26 @@ func TestMachineOutcome(t *testing.T) {
 		EndUnknown:                {Closed: ago(0), Replacement: "b"},
 	} {
 		require.Equal(t, want, newMachineEpisode("m/a", &remediation).Outcome)
+	}
+}
+
+// TestStateOf: P13 the state of a check is the worst of what holds.
+func TestStateOf(t *testing.T) {
+	t.Parallel()
+	open, closed := &Gate{Open: true}, &Gate{}
+	for _, tc := range []struct {
+		want  Cell
+		check Check
+	}{
+		{Cell{Text: "not seen", Style: Bad}, Check{}},
+		{Cell{Text: "Disabled", Style: Bad}, Check{Phase: v1alpha1.PhaseDisabled, Stopped: "x", Gate: closed}},
+		{Cell{Text: "Stopped", Style: Bad}, Check{Phase: v1alpha1.PhasePaused, Stopped: "x"}},
+		{Cell{Text: "Gate closed", Style: Bad}, Check{Phase: v1alpha1.PhaseEnabled, Gate: closed, Storm: &Storm{}}},
+		{Cell{Text: "Storm", Style: Warning}, Check{Phase: v1alpha1.PhaseRemediating, Gate: open, Storm: &Storm{}}},
+		{Cell{Text: "Paused", Style: Warning}, Check{Phase: v1alpha1.PhasePaused, Gate: closed, Storm: &Storm{}}},
+		{Cell{Text: "Remediating", Style: Warning}, Check{Phase: v1alpha1.PhaseRemediating, Gate: open}},
+		{Cell{Text: "Enabled", Style: Good}, Check{Phase: v1alpha1.PhaseEnabled, Gate: open}},
+	} {
+		require.Equal(t, tc.want, StateOf(&tc.check))
 	}
 }

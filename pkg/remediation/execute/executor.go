@@ -87,9 +87,8 @@ func (e *Executor) Execute(ctx context.Context, owner object.Owner, plan *remedi
 // pendingOutcome is the outcome of the actions so far. The first result counts.
 type pendingOutcome struct {
 	remediation.Outcome
-	// leases are the leases that were written, as they are now, by name: that of the node, and the
-	// back-off lease (spec M14.4).
-	leases map[string]*coordinationv1.Lease
+	// lease is the lease that was written, as it is now.
+	lease *coordinationv1.Lease
 	// machineVersion is the resourceVersion at which the Machine was confirmed.
 	machineVersion string
 }
@@ -106,13 +105,6 @@ func (o *pendingOutcome) timedOut(cr *object.CR, at time.Time) {
 		o.TimedOut = map[types.UID]time.Time{}
 	}
 	o.TimedOut[cr.UID] = at
-}
-
-func (o *pendingOutcome) wroteLease(lease *coordinationv1.Lease) {
-	if o.leases == nil {
-		o.leases = map[string]*coordinationv1.Lease{}
-	}
-	o.leases[lease.Name] = lease
 }
 
 func (o *pendingOutcome) fail(err error) { o.Err = errors.Join(o.Err, err) }

@@ -111,21 +111,6 @@ func TestExecuteTellsWhatFailed(t *testing.T) {
 	}
 }
 
-// TestExecuteReleaseOfTwoLeases has a plan write the lease that counts rounds, and release that of the node: the
-// deletion of a Machine that has failed begins, and its Node is gone.
-func TestExecuteReleaseOfTwoLeases(t *testing.T) {
-	t.Parallel()
-	th := newTestExecutor()
-	rounds := held(ours, epoch)
-	rounds.Name, rounds.UID, rounds.ResourceVersion = "machine-owner-uid", "", ""
-	outcome := th.run(t.Context(), actions(remediation.WriteLease{Lease: rounds}, remediation.ReleaseLease{Lease: held(ours, epoch)}))
-	require.NoError(t, outcome.Err)
-	require.Len(t, th.kube.Actions(), 2)
-	request := th.kube.Actions()[1].(clienttesting.DeleteActionImpl)
-	require.Equal(t, "node-n", request.GetName(), "M14.3: the rounds are not forgotten")
-	require.Equal(t, &metav1.Preconditions{UID: new(types.UID("lease-uid")), ResourceVersion: new("5")}, request.GetDeleteOptions().Preconditions, "M10.3")
-}
-
 func TestExecuteReleaseLease(t *testing.T) {
 	t.Parallel()
 	conflict := apierrors.NewConflict(LeaseResource, "node-n", nil)

@@ -40,7 +40,7 @@ func (e *Executor) writeLease(ctx context.Context, lease *coordinationv1.Lease, 
 	if err != nil {
 		return fmt.Errorf("writing lease %s: %w", lease.Name, err)
 	}
-	outcome.wroteLease(written)
+	outcome.lease = written
 	outcome.LeaseWritten = true
 	e.OnWrite(LeaseResource, written.ResourceVersion)
 	klog.FromContext(ctx).V(2).Info("Wrote lease", "lease", klog.KObj(written))
@@ -50,8 +50,8 @@ func (e *Executor) writeLease(ctx context.Context, lease *coordinationv1.Lease, 
 // releaseLease deletes the lease, unless it has changed since it was observed. Then the next
 // sync looks at it again.
 func (e *Executor) releaseLease(ctx context.Context, lease *coordinationv1.Lease, outcome *pendingOutcome) error {
-	if written := outcome.leases[lease.Name]; written != nil {
-		lease = written
+	if outcome.lease != nil {
+		lease = outcome.lease
 	}
 	options := metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &lease.UID, ResourceVersion: &lease.ResourceVersion}}
 	err := e.Kube.CoordinationV1().Leases(e.LeaseNamespace).Delete(ctx, lease.Name, options)

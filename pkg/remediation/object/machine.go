@@ -83,23 +83,3 @@ func merged(copied, ours map[string]string) map[string]string {
 	}
 	return all
 }
-
-// LeftForMachine reports whether another controller has left the CR for the Machine, which is in its namespace: it
-// has an ownerReference to the Machine, and none to any health check (spec M12.4).
-func (c *CR) LeftForMachine(machine MachineTarget) bool {
-	ofMachine := false
-	for i := range c.OwnerReferences {
-		reference := &c.OwnerReferences[i]
-		switch {
-		case reference.Kind == v1beta1.Kind || reference.Kind == v1alpha1.Kind:
-			return false
-		case reference.Kind == machine.Kind && reference.Name == machine.Name && reference.UID == machine.UID:
-			ofMachine = true
-		}
-	}
-	return ofMachine
-}
-
-// ClonedFrom returns the name of the template from which the CR was made for a Machine of an API, empty
-// if it does not say so.
-func (c *CR) ClonedFrom(machineAPI string) string { return c.Annotations[machineAPI+clonedFromName] }

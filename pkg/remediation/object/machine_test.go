@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
@@ -83,41 +82,6 @@ func TestRenderForMachine(t *testing.T) {
 			require.True(t, object.ParseCR(raw).OwnedBy(checkOwner), "M12.4: it is an own CR")
 			spoil(raw.Object)
 			require.Equal(t, before, tc.template, "it shares nothing")
-		})
-	}
-}
-
-// TestOwnedForMachine: which CRs are own ones (spec M12.4).
-func TestOwnedForMachine(t *testing.T) {
-	t.Parallel()
-	reference := func(apiVersion, kind, name string) metav1.OwnerReference {
-		return metav1.OwnerReference{APIVersion: apiVersion, Kind: kind, Name: name, UID: "m-uid"}
-	}
-	const openShift = "machine.openshift.io/v1beta1"
-	ofCheck, ofMachine := reference(openShift, "MachineHealthCheck", "workers"), reference(openShift, "Machine", "m")
-	owned := func(owners ...metav1.OwnerReference) func(*object.CR) {
-		return func(c *object.CR) { c.OwnerReferences = owners }
-	}
-	here := func(c *object.CR) { c.Namespace = "machines" }
-	replaced := ofMachine
-	replaced.UID = "of-a-former-life"
-	for name, tc := range map[string]struct {
-		cr   *object.CR
-		want bool
-	}{
-		"M12.4 of this health check":          {cr("m", here, owned(ofCheck, ofMachine)), true},
-		"M12.4 in another namespace":          {cr("m", owned(ofCheck)), false},
-		"M12.4 as OpenShift leaves it":        {cr("m", here, owned(ofMachine)), true},
-		"M12.4 of another Machine":            {cr("m", here, owned(reference(openShift, "Machine", "n"))), false},
-		"M12.4 of a Machine of the same name": {cr("m", here, owned(replaced)), false},
-		"M12.4 of another health check":       {cr("m", here, owned(reference(openShift, "MachineHealthCheck", "others"), ofMachine)), false},
-		"M12.4 of one of Cluster API":         {cr("m", here, owned(ofMachine, reference("cluster.x-k8s.io/v1beta2", "MachineHealthCheck", "workers"))), false},
-		"M12.4 of a NodeHealthCheck":          {cr("m", here, owned(ofMachine, reference("remediation.medik8s.io/v1alpha1", "NodeHealthCheck", "workers"))), false},
-		"M12.4 without an owner":              {cr("m", here, foreign), false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			require.Equal(t, tc.want, tc.cr.OwnedBy(checkOwner) || tc.cr.LeftForMachine(openShiftTarget))
 		})
 	}
 }

@@ -75,8 +75,9 @@ type NodeHealthCheckStatus struct {
 	// +kubebuilder:validation:MaxItems=200
 	RemediationHistory []Episode `json:"remediationHistory,omitempty"`
 
-	// conditions are Disabled, RemediationAllowed, SelectorOverlap and, with
-	// storm recovery, StormActive and StormCooldownActive.
+	// conditions are Disabled, RemediationAllowed and SelectorOverlap; with storm recovery,
+	// StormActive and StormCooldownActive; and, only while they have something to say,
+	// LeftoverRemediations, PlatformAccess and Stalled.
 	// +optional
 	// +listType=map
 	// +listMapKey=type

@@ -37,8 +37,9 @@ import (
 // +kubebuilder:printcolumn:name=Phase,type=string,JSONPath=`.status.phase`
 // +kubebuilder:printcolumn:name=Observed,type=integer,JSONPath=`.status.observedNodes`
 // +kubebuilder:printcolumn:name=Healthy,type=integer,JSONPath=`.status.healthyNodes`
+// +kubebuilder:printcolumn:name=Unhealthy,type=integer,JSONPath=`.status.unhealthyNodeCount`
 // +kubebuilder:printcolumn:name=Remediating,type=integer,JSONPath=`.status.remediatingNodes`
-// +kubebuilder:printcolumn:name=Allowed,type=string,JSONPath=`.status.conditions[?(@.type=="RemediationAllowed")].status`
+// +kubebuilder:printcolumn:name=Gate,type=string,JSONPath=`.status.conditions[?(@.type=="RemediationAllowed")].reason`
 // +kubebuilder:printcolumn:name=Age,type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name=Mode,type=string,priority=1,JSONPath=`.spec.mode`
 // +kubebuilder:printcolumn:name=Soon-Unhealthy,type=integer,priority=1,JSONPath=`.status.soonUnhealthyNodes`
@@ -100,7 +101,6 @@ type NodeHealthCheckList struct {
 //
 // +kubebuilder:validation:XValidation:rule=`!has(self.escalatingRemediations) || self.escalatingRemediations.all(e, self.escalatingRemediations.exists_one(f, has(f.remediationTemplate.kind) == has(e.remediationTemplate.kind) && (!has(e.remediationTemplate.kind) || f.remediationTemplate.kind == e.remediationTemplate.kind) && has(f.remediationTemplate.__namespace__) == has(e.remediationTemplate.__namespace__) && (!has(e.remediationTemplate.__namespace__) || f.remediationTemplate.__namespace__ == e.remediationTemplate.__namespace__) && has(f.remediationTemplate.name) == has(e.remediationTemplate.name) && (!has(e.remediationTemplate.name) || f.remediationTemplate.name == e.remediationTemplate.name)))`,message="EscalatingRemediation RemediationTemplate must be unique",messageExpression=`self.escalatingRemediations.map(e, !self.escalatingRemediations.exists_one(f, has(f.remediationTemplate.kind) == has(e.remediationTemplate.kind) && (!has(e.remediationTemplate.kind) || f.remediationTemplate.kind == e.remediationTemplate.kind) && has(f.remediationTemplate.__namespace__) == has(e.remediationTemplate.__namespace__) && (!has(e.remediationTemplate.__namespace__) || f.remediationTemplate.__namespace__ == e.remediationTemplate.__namespace__) && has(f.remediationTemplate.name) == has(e.remediationTemplate.name) && (!has(e.remediationTemplate.name) || f.remediationTemplate.name == e.remediationTemplate.name)), 'EscalatingRemediation RemediationTemplate must be unique: found duplicate %s %s/%s'.format([(has(e.remediationTemplate.kind) ? e.remediationTemplate.kind : ''), (has(e.remediationTemplate.__namespace__) ? e.remediationTemplate.__namespace__ : ''), (has(e.remediationTemplate.name) ? e.remediationTemplate.name : '')]))[0]`,fieldPath=`.escalatingRemediations`
 // +kubebuilder:validation:XValidation:rule=`!has(self.unhealthyConditions) || size(self.unhealthyConditions) > 0`,message="unhealthyConditions must not be empty, leave it out for the default",fieldPath=`.unhealthyConditions`
-// +kubebuilder:validation:XValidation:rule=`!has(self.mode) || self.mode in ['Enforce', 'DryRun']`,message="mode must be Enforce or DryRun",messageExpression=`'mode must be Enforce or DryRun: ' + self.mode`,fieldPath=`.mode`
 
 // NodeHealthCheckSpec is the wanted behaviour.
 type NodeHealthCheckSpec struct {
@@ -164,7 +164,7 @@ type NodeHealthCheckSpec struct {
 	// ended, and no Lease is acquired. Remediations that run when the mode is set are
 	// finished, as in a pause.
 	// +optional
-	// +kubebuilder:validation:MaxLength=64
+	// +kubebuilder:default=Enforce
 	Mode Mode `json:"mode,omitempty"`
 
 	// healthyDelay is how long a Node must stay healthy before its remediation
@@ -203,6 +203,8 @@ type NodeHealthCheckSpec struct {
 }
 
 // Mode says whether a NodeHealthCheck acts.
+//
+// +kubebuilder:validation:Enum=Enforce;DryRun
 type Mode string
 
 const (
