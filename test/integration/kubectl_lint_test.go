@@ -25,7 +25,7 @@ import (
 // may read health checks and Nodes, and by one who may read everything.
 func testPluginLint(u *user) {
 	u.shows([]string{
-		"NodeHealthCheck " + u.scenario.name + "\n", "spec.unhealthyConditions[0].duration", "A node that only reboots is not ready for longer than 0s",
+		"NodeHealthCheck " + u.scenario.name + "\n", "spec.unhealthyConditions[0].duration", "A node is remediated at the first blip: as soon as its Node has Ready=Unknown once",
 		"With 0, all nodes may be remediated at once", "0 errors and 3 pieces of advice in 1 object.", "This view is partial, without powercycleremediationtemplates",
 	}, "lint", u.scenario.name)
 	u.shows([]string{u.scenario.name + "\n"}, "__complete", "lint", "s-")
