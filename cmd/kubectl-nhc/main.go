@@ -36,7 +36,6 @@ func main() {
 		IOStreams: genericiooptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr},
 		Now:       time.Now,
 		Getenv:    os.Getenv,
-		Open:      openBrowser,
 	}, os.Args[1:])
 	stop()
 	os.Exit(code)

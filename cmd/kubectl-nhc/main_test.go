@@ -45,7 +45,7 @@ func TestInterrupted(t *testing.T) {
 		<-asked
 		require.NoError(t, command.Process.Signal(sig))
 		require.Error(t, command.Wait(), sig)
-		require.Equal(t, 1, command.ProcessState.ExitCode(), sig)
+		require.Equal(t, 2, command.ProcessState.ExitCode(), sig)
 		require.Equal(t, "Error: Interrupted.\n", errOut.String(), sig)
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"crypto/subtle"
 	"net/http"
 	"strings"
-	"sync/atomic"
 )
 
 // Door admits clients that know its token: the first element of the path. It protects a server on a
@@ -18,8 +17,6 @@ type Door struct {
 	hosts   []string
 	token   [sha256.Size]byte
 	path    string
-	// ticket is a path that leads to the token once, nil if it is used.
-	ticket atomic.Pointer[[sha256.Size]byte]
 }
 
 // NewDoor returns a Door in front of a handler. Requests have to name one of these hosts, with its
@@ -30,13 +27,6 @@ func NewDoor(handler http.Handler, token string, hosts ...string) *Door {
 
 // Path is where the handler is served.
 func (d *Door) Path() string { return d.path }
-
-// Admit accepts a path /ticket once, and redirects its client to the handler. Other processes can see the
-// arguments of the process that opens a browser. The used ticket does not help them.
-func (d *Door) Admit(ticket string) string {
-	d.ticket.Store(new(sha256.Sum256([]byte(ticket))))
-	return "/" + ticket
-}
 
 // ServeHTTP implements [http.Handler].
 func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -54,8 +44,6 @@ func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		inner := r.Clone(r.Context())
 		inner.URL.Path, inner.URL.RawPath = "/"+rest, ""
 		d.handler.ServeHTTP(w, inner)
-	case r.Method == http.MethodGet && !found && d.use(offered):
-		http.Redirect(w, r, d.path, http.StatusFound)
 	default:
 		http.Error(w, "Use the address that kubectl nhc dashboard has printed.", http.StatusForbidden)
 	}
@@ -69,10 +57,4 @@ func (d *Door) knows(host string) bool {
 		}
 	}
 	return false
-}
-
-// use reports whether this is the ticket, and was not used before.
-func (d *Door) use(offered [sha256.Size]byte) bool {
-	ticket := d.ticket.Load()
-	return ticket != nil && subtle.ConstantTimeCompare(offered[:], ticket[:]) == 1 && d.ticket.CompareAndSwap(ticket, nil)
 }

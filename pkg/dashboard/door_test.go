@@ -58,23 +58,3 @@ func TestDoorHost(t *testing.T) {
 		require.Equal(t, want, status, host)
 	}
 }
-
-// TestDoorTicket: it opens once, and is nothing that the handler sees.
-func TestDoorTicket(t *testing.T) {
-	t.Parallel()
-	door := newTestDoor()
-	status, _ := ask(t, door, "127.0.0.1:8080", "/ticket")
-	require.Equal(t, http.StatusForbidden, status)
-	require.Equal(t, "/ticket", door.Admit("ticket"))
-	for _, path := range []string{"/ticket/", "/ticket/events", "/tickets"} {
-		status, _ = ask(t, door, "127.0.0.1:8080", path)
-		require.Equal(t, http.StatusForbidden, status, path)
-	}
-	status, _ = ask(t, door, "evil.example:8080", "/ticket")
-	require.Equal(t, http.StatusMisdirectedRequest, status)
-	status, location := ask(t, door, "127.0.0.1:8080", "/ticket")
-	require.Equal(t, http.StatusFound, status)
-	require.Equal(t, "/secret/", location)
-	status, _ = ask(t, door, "127.0.0.1:8080", "/ticket")
-	require.Equal(t, http.StatusForbidden, status, "it is used")
-}

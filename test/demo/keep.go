@@ -25,7 +25,7 @@ The cluster goes on, end it with Ctrl-C. Its dashboard, for your browser:
 
 In another terminal:
 
-  alias k='bin/kubectl --kubeconfig %s'
+  export KUBECONFIG=%s; alias k=bin/kubectl
   %s
   tail -f %s
 `, address, d.cluster.AdminKubeconfig(), strings.Join(hints, "\n  "), d.controller.LogPath())

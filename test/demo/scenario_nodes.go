@@ -132,9 +132,10 @@ const episodes = `{range .status.remediationHistory[*]}` +
 
 func (p *nodesPlay) hints() []string {
 	return []string{
-		"k get nodehealthchecks,nodes",
-		"k describe nodehealthcheck " + nhcName,
-		"k label node worker-5 " + localkube.HeartbeatLabel + "-      # worker-5 falls silent",
+		"bin/kubectl-nhc status --watch",
+		"NODE=$(k get nodes -o name -l " + localkube.HeartbeatLabel + " | tail -n 1)",
+		"k label \"$NODE\" " + localkube.HeartbeatLabel + "-      # It falls silent.",
+		"bin/kubectl-nhc explain \"$NODE\"",
 		"k get powercycleremediations -A --watch",
 	}
 }

@@ -12,13 +12,14 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/nhc-controller/nhc-controller/pkg/kubectl/command"
 )
 
 var (
 	codeSpan   = regexp.MustCompile("`([^`\n]+)`")
 	makeTarget = regexp.MustCompile(`(?:^|[$&;]) *make ((?:[a-z][a-z-]*(?: |$))+)`)
-	subcommand = regexp.MustCompile(`\bkubectl nhc ([a-z][a-z-]*)`)
-	usage      = regexp.MustCompile(`\bUse: +"([a-z-]+)`)
+	ofPlugin   = regexp.MustCompile(`\bkubectl nhc ([a-z][^|#;>]*)`)
 	inTree     = regexp.MustCompile(`(?:-f|-k|go (?:test|run)) \.?/?((?:manifests|pkg|test|hack|cmd)/[\w./-]*)`)
 	ruleOfMake = regexp.MustCompile(`(?m)^([a-z][a-z-]*):`)
 	goTest     = regexp.MustCompile(`\b((?:Test|Fuzz|Benchmark)[A-Z]\w+)`)
@@ -37,12 +38,8 @@ func TestPrintedCommandsExist(t *testing.T) {
 	for _, rule := range ruleOfMake.FindAllStringSubmatch(string(makefile), -1) {
 		targets = append(targets, rule[1])
 	}
-	var commands []string
 	tests := map[string]bool{}
 	forEachSource(t, func(path, source string) {
-		for _, match := range usage.FindAllStringSubmatch(source, -1) {
-			commands = append(commands, match[1])
-		}
 		if strings.HasSuffix(path, "_test.go") {
 			for _, match := range testFunc.FindAllStringSubmatch(source, -1) {
 				tests[match[1]] = true
@@ -56,8 +53,8 @@ func TestPrintedCommandsExist(t *testing.T) {
 				require.Subset(t, targets, strings.Fields(match[1]), "%s: %s", name, line)
 				checked++
 			}
-			for _, match := range subcommand.FindAllStringSubmatch(line, -1) {
-				require.Contains(t, commands, match[1], "%s: %s", name, line)
+			for _, match := range ofPlugin.FindAllStringSubmatch(line, -1) {
+				requireOfPlugin(t, strings.Fields(match[1]), name+": "+line)
 			}
 			for _, match := range inTree.FindAllStringSubmatch(line, -1) {
 				_, err := os.Stat(filepath.Join(root, match[1]))
@@ -69,6 +66,23 @@ func TestPrintedCommandsExist(t *testing.T) {
 		}
 	}
 	require.Greater(t, checked, 20)
+}
+
+// requireOfPlugin requires that the plugin has a command, and its flags.
+func requireOfPlugin(t *testing.T, args []string, where string) {
+	t.Helper()
+	known, rest, err := command.New(command.Environment{}).Find(args)
+	require.NoError(t, err, where)
+	require.True(t, known.HasParent() || args[0] == "__complete", where)
+	for _, arg := range rest {
+		flag, _, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")
+		switch {
+		case strings.HasPrefix(arg, "--"):
+			require.True(t, flag == "help" || known.Flag(flag) != nil, where)
+		case strings.HasPrefix(arg, "-") && flag != "":
+			require.NotNil(t, known.Flags().ShorthandLookup(flag[:1]), where)
+		}
+	}
 }
 
 // printed returns the lines of code in a page, in blocks and in sentences.

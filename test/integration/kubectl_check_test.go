@@ -58,7 +58,7 @@ func (u *user) eventuallyChecked(text string) {
 		var code int
 		out, errors, code = u.checks()
 		first := strings.Join(strings.SplitN(out, "\n", 4)[:min(3, strings.Count(out, "\n"))], "\n")
-		if code == command.ExitError && strings.Contains(first, text) {
+		if code == command.ExitFound && strings.Contains(first, text) {
 			require.Contains(u.t, errors, "Error: The installation is not in order: ")
 			return
 		}
@@ -99,7 +99,7 @@ func TestKubectlCheck(t *testing.T) {
 		s.eventually("it says what is not checked", func() bool {
 			var out bytes.Buffer
 			_, code := viewer.plugin(t.Context(), &out, "check")
-			return code == command.ExitUnseen && strings.Contains(out.String(), "3 parts need an admin: Leases of nodes, Deployment, Dry run of a NodeHealthCheck\n")
+			return code == command.ExitError && strings.Contains(out.String(), "3 parts need an admin: Leases of nodes, Deployment, Dry run of a NodeHealthCheck\n")
 		})
 	})
 	t.Run("a creation is denied", func(t *testing.T) {

@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
+	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/command"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
@@ -61,7 +62,15 @@ func (u *user) fails(sentence string, args ...string) {
 	require.Empty(u.t, out.String())
 }
 
-// mayPatchNodes binds a role that the controller does not ship: what hold needs.
+// finds runs the plugin, which finds something, and says so.
+func (u *user) finds(sentence string, args ...string) {
+	u.t.Helper()
+	errors, code := u.plugin(u.t.Context(), io.Discard, args...)
+	require.Equal(u.t, command.ExitFound, code, "%v: %s", args, errors)
+	require.Contains(u.t, errors, sentence, args)
+}
+
+// mayPatchNodes binds a role that the controller does not ship: what a pause of a node needs.
 func (u *user) mayPatchNodes() {
 	u.t.Helper()
 	meta := metav1.ObjectMeta{Name: "patch-nodes-of-" + u.scenario.name}
@@ -99,8 +108,8 @@ func TestKubectlPlugin(t *testing.T) {
 	t.Run("names", func(*testing.T) { testPluginNames(viewer) })
 	t.Run("lint", func(*testing.T) { testPluginLint(viewer) })
 	t.Run("pause", func(*testing.T) { testPluginPause(viewer, editor) })
-	t.Run("stop-all", func(*testing.T) { testPluginStopAll(viewer, editor) })
-	t.Run("hold", func(*testing.T) { testPluginHold(viewer, editor) })
+	t.Run("pause the cluster", func(*testing.T) { testPluginPauseCluster(viewer, editor) })
+	t.Run("pause nodes", func(*testing.T) { testPluginPauseNode(viewer, editor) })
 	t.Run("status", func(*testing.T) { testPluginStatus(viewer) })
 	t.Run("explain", func(*testing.T) { testPluginExplain(viewer) })
 	t.Run("dashboard", func(*testing.T) { testPluginDashboard(viewer) })
@@ -111,89 +120,86 @@ func TestKubectlPlugin(t *testing.T) {
 	t.Run("no controller", func(*testing.T) {
 		viewer.shows([]string{"No controller is at work: ", "kubectl -n nhc-system get pods"}, "status")
 		viewer.shows([]string{"No controller is at work: ", "Next: nothing, as long as no controller is at work"}, "explain", "node", viewer.node("a"))
-		errors, code := editor.plugin(t.Context(), io.Discard, "stop-all", "--reason=late")
-		require.Equal(t, command.ExitOK, code)
-		require.Contains(t, errors, "Warning: No controller is at work: ")
+		editor.finds("The pause has no effect yet. No controller is at work: ", "pause", "--cluster", "--reason=late")
 	})
 }
 
 func testPluginNames(u *user) {
 	u.fails(`There is no health check or budget "`+u.scenario.name+`x": kubectl nhc status lists what there is.`, "status", u.scenario.name+"x")
 	require.Equal(u.t, "nodehealthcheck.remediation.medik8s.io/"+u.scenario.name+"\n", u.shows(nil, "status", "-o", "name"))
-	u.fails(`There is no output format "xml" here: use one of table, wide, json, yaml, name.`, "status", "-o", "xml")
+	require.Equal(u.t, u.scenario.name, u.shows(nil, "status", "-o", "jsonpath={.nodeHealthChecks[0].name}"))
 	u.shows([]string{u.scenario.name + "\n"}, "__complete", "pause", "s-")
-	u.shows([]string{u.node("a") + "\n" + u.node("b") + "\n"}, "__complete", "hold", u.node(""))
+	u.shows([]string{"node/" + u.node("a") + "\nnode/" + u.node("b") + "\n"}, "__complete", "pause", "node/"+u.node(""))
+	u.shows([]string{"node/\n"}, "__complete", "resume", "no")
 	u.shows([]string{"kubectl-nhc "}, "version")
 }
 
 // testPluginPause: pause requests of others stay, and nothing is done twice.
 func testPluginPause(viewer, editor *user) {
 	name, requests := editor.scenario.name, func() []string { return editor.get().Spec.PauseRequests }
-	viewer.fails("You may not patch nodehealthchecks: ask for the ClusterRole nhc-operate.", "pause", name, "--reason=freeze")
+	viewer.fails("You may not patch nodehealthchecks: ask for the ClusterRole nhc-edit, or nhc-operate to pause and resume.", "pause", name, "--reason=freeze")
 	editor.fails("Say why, with --reason: others see it, and resume by it.", "pause", name)
-	editor.fails("Name the NodeHealthChecks, or give --all.", "pause", "--reason=x")
-	for _, dry := range []string{"client", "server"} {
-		editor.shows([]string{"NodeHealthCheck " + name + " is paused.", "(" + dry + " dry run)"}, "pause", name, "--reason=freeze", "--dry-run="+dry)
-		editor.shows([]string{"- freeze\n"}, "pause", name, "--reason=freeze", "--dry-run="+dry, "-o", "yaml")
-		require.Empty(editor.t, requests())
-	}
+	editor.shows([]string{"NodeHealthCheck " + name + " is paused: ", "(server dry run)"}, "pause", name, "--reason=freeze", "--dry-run=server")
+	editor.shows([]string{"- freeze\n"}, "pause", name, "--reason=freeze", "--dry-run=server", "-o", "yaml")
+	require.Empty(editor.t, requests())
 	onCall := editor.newUser("nhc-pause", "")
 	editor.eventually("the role", func() bool { return onCall.kubectl("kubectl get nhc", "") == nil })
-	onCall.shows([]string{"is paused. Nothing new begins, and remediations that run are finished."}, "pause", name, "--reason=freeze")
+	onCall.shows([]string{"is paused: no remediation and no next step begins. What runs goes on."}, "pause", name, "--reason=freeze")
 	editor.shows([]string{"is paused for this reason already."}, "pause", name, "--reason=freeze")
-	editor.shows([]string{"is paused."}, "pause", "--all", "--reason=upgrade")
+	editor.shows([]string{"is paused: "}, "pause", "--all", "--reason=upgrade")
 	require.Equal(editor.t, []string{"freeze", "upgrade"}, requests())
 	editor.eventually("the phase", func() bool { return strings.HasSuffix(editor.status().Reason, "freeze,upgrade") })
 	viewer.shows([]string{"Paused: freeze,upgrade"}, "status", name)
-	editor.fails("NodeHealthCheck "+name+` has 2 pause requests: name one with --reason, or use --all-reasons: "freeze", "upgrade".`, "resume", name)
+	editor.finds("Error: NodeHealthCheck "+name+` is paused for 2 reasons: name one with --reason: "freeze", "upgrade".`, "resume", name)
 	onCall.shows([]string{`is still paused for "upgrade".`}, "resume", name, "--reason=freeze")
-	editor.shows([]string{`is not paused for this reason, but still for "upgrade".`}, "resume", name, "--reason=freeze")
 	editor.shows([]string{`goes on. It was paused for "upgrade".`}, "resume", name)
 	editor.shows([]string{"is not paused."}, "resume", name)
 	require.Empty(editor.t, requests())
-	editor.fails(`There is no NodeHealthCheck "`+name+`x": kubectl get NodeHealthCheck lists what there is.`, "pause", name+"x", "--reason=x")
+	editor.fails(`There is no NodeHealthCheck "`+name+`x": kubectl nhc status lists what there is.`, "pause", name+"x", "--reason=x")
 }
 
-func testPluginStopAll(viewer, editor *user) {
+// testPluginPauseCluster: it is in force when the command ends, and what else stops everything is named.
+func testPluginPauseCluster(viewer, editor *user) {
 	reason := "--reason=incident 4711"
-	viewer.fails("You may not create remediationbudgets: ask for the ClusterRole nhc-operate.", "stop-all", reason)
-	editor.fails("Say why, with --reason: others see it, and resume-all by it.", "stop-all")
-	editor.shows([]string{"RemediationBudget stop-all created. No health check begins a remediation", "(server dry run)"}, "stop-all", reason, "--dry-run=server")
-	editor.shows([]string{"maxConcurrent: 0", "nodeSelector: {}"}, "stop-all", reason, "--dry-run=client", "-o", "yaml")
-	editor.shows([]string{"is not there: nothing was stopped by it."}, "resume-all")
-	editor.shows([]string{"RemediationBudget stop-all created."}, "stop-all", reason)
-	editor.shows([]string{`RemediationBudget stop-all is there already, for this reason.`}, "stop-all", reason)
-	editor.shows([]string{`RemediationBudget stop-all-2 created.`, `Everything is also stopped for "incident 4711".`}, "stop-all", "--reason=drill")
-	editor.fails(`Everything is stopped for 2 reasons: name one with --reason, or use --all-reasons: "incident 4711", "drill".`, "resume-all")
-	editor.shows([]string{`stop-all-2 deleted.`, `Everything is still stopped for "incident 4711".`}, "resume-all", "--reason=drill")
-	editor.eventually("the budget binds", func() bool { // At the latest two seconds after it was written (spec B4.2).
-		budget, err := editor.nhc.NHCV1alpha1().RemediationBudgets().Get(editor.t.Context(), "stop-all", metav1.GetOptions{})
-		return err == nil && budget.Status.ObservedGeneration == budget.Generation
-	})
+	viewer.fails("You may not create remediationbudgets: ask for the ClusterRole nhc-edit, or nhc-operate to pause and resume.", "pause", "--cluster", reason)
+	editor.shows([]string{"The cluster is paused: ", "(server dry run)"}, "pause", "--cluster", reason, "--dry-run=server")
+	editor.shows([]string{"maxConcurrent: 0", "nodeSelector: {}"}, "pause", "--cluster", reason, "--dry-run=server", "-o", "yaml")
+	editor.shows([]string{"The cluster is not paused."}, "resume", "--cluster")
+	editor.shows([]string{"The cluster is paused: no remediation and no next step begins. What runs goes on."}, "pause", "--cluster", reason)
+	editor.shows([]string{"The cluster is paused: "}, "pause", "--cluster", "--reason=drill")
+	editor.finds(`The cluster is paused for 2 reasons: name one with --reason: "incident 4711", "drill".`, "resume", "--cluster")
+	editor.finds("RemediationBudget pause-cluster still lets nothing begin: incident 4711. To end it: kubectl nhc resume --cluster", "resume", "--cluster", "--reason=drill")
+	budget, err := editor.nhc.NHCV1alpha1().RemediationBudgets().Get(editor.t.Context(), view.PauseBudget, metav1.GetOptions{})
+	require.NoError(editor.t, err)
+	budgets := editor.nhc.NHCV1alpha1().RemediationBudgets()
+	brake, err := budgets.Create(editor.t.Context(), &nhcv1alpha1.RemediationBudget{ObjectMeta: metav1.ObjectMeta{Name: "brake"}, Spec: budget.Spec}, metav1.CreateOptions{})
+	require.NoError(editor.t, err)
 	editor.fail("a")
-	editor.eventuallyHeldByBudget("a", "stop-all: 0 of at most 0 nodes are under remediation. incident 4711")
+	editor.eventuallyHeldByBudget("a", "brake: 0 of at most 0 nodes are under remediation. incident 4711")
 	viewer.eventually("the budget tells who waits", func() bool {
 		return strings.Contains(viewer.shows([]string{"Held"}, "status"), "1 node waits: "+editor.node("a"))
 	})
-	viewer.fails("You may not delete remediationbudgets: ask for the ClusterRole nhc-operate.", "resume-all")
-	editor.shows([]string{`deleted. It stopped everything for the reason "incident 4711".`}, "resume-all")
+	viewer.fails("You may not delete remediationbudgets: ask for the ClusterRole nhc-edit, or nhc-operate to pause and resume.", "resume", "--cluster")
+	editor.finds("RemediationBudget brake still lets nothing begin: incident 4711. To end it: kubectl delete remediationbudget brake", "resume", "--cluster")
+	require.NoError(editor.t, budgets.Delete(editor.t.Context(), brake.Name, metav1.DeleteOptions{}))
 	editor.eventuallyCR("a")
 }
 
-func testPluginHold(viewer, editor *user) {
-	node := editor.node("b")
-	viewer.fails("You may not patch nodes: ask for the ClusterRole nhc-operate.", "hold", node)
-	editor.fails("You may not get nodes: ask for the ClusterRole nhc-operate.", "hold", node)
+func testPluginPauseNode(viewer, editor *user) {
+	node := "node/" + editor.node("b")
+	viewer.fails("You may not patch nodes: ask for the ClusterRole nhc-operate.", "pause", node, "--reason=disk")
+	editor.fails("You may not get nodes: ask for the ClusterRole nhc-view.", "pause", node, "--reason=disk")
 	editor.mayPatchNodes()
 	editor.eventually("the role", func() bool { return editor.kubectl("kubectl get nodes", "") == nil })
-	editor.shows([]string{"Node " + node + " is held: nothing begins for it.", "(server dry run)"}, "hold", node, "--dry-run=server")
-	editor.shows([]string{"was not held."}, "release", node)
-	editor.shows([]string{"is held", "What runs already is kept: PowerCycleRemediation " + editor.node("a")}, "hold", node, editor.node("a"))
-	editor.shows([]string{"was held already"}, "hold", node)
+	editor.shows([]string{"Node " + editor.node("b") + " is paused: ", "(server dry run)"}, "pause", node, "--reason=disk", "--dry-run=server")
+	editor.shows([]string{"is not paused."}, "resume", node)
+	editor.shows([]string{"Node " + editor.node("a") + " is paused: ", "Node " + editor.node("b") + " is paused: "}, "pause", "-l", scenarioLabel+"="+editor.scenario.name, "--reason=disk")
 	require.Equal(editor.t, "true", editor.nodeObject("b").Labels[v1alpha1.LabelExclude])
-	editor.shows([]string{"is released"}, "release", node, editor.node("a"))
+	viewer.shows([]string{"It is paused: disk. "}, "explain", node)
+	editor.shows([]string{`goes on. It was paused for "disk".`}, "resume", "-l", scenarioLabel+"="+editor.scenario.name)
 	require.NotContains(editor.t, editor.nodeObject("b").Labels, v1alpha1.LabelExclude)
-	editor.fails(`There is no Node "`+node+`b": kubectl get Node lists what there is.`, "hold", node+"b")
+	editor.fails(`There is no Node "`+editor.node("b")+`b": kubectl get nodes lists what there is.`, "pause", node+"b", "--reason=x")
+	editor.fails(`There is no NodeHealthCheck "`+editor.node("b")+`": did you mean `+node+"?", "pause", editor.node("b"), "--reason=x")
 }
 
 // testPluginStatus: node a is under remediation, node b is next.
@@ -279,7 +285,7 @@ func testPluginConfirm(u *user) {
 	u.shows([]string{"needs no confirmation"}, "confirm-healthy", u.node("c"))
 	u.heal("a")
 	u.eventually("the delay", func() bool { entry := u.entry("a"); return entry != nil && entry.HealthyDelayed != nil })
-	u.shows([]string{"is confirmed to be healthy: its remediation objects of " + u.scenario.name + " are deleted now. (client dry run)"}, "confirm-healthy", a, "--dry-run=client")
+	u.shows([]string{"is confirmed to be healthy: its remediation objects of " + u.scenario.name + " are deleted now. (server dry run)"}, "confirm-healthy", a, "--dry-run=server")
 	u.shows([]string{"is confirmed to be healthy"}, "confirm-healthy", a)
 	u.eventuallyNoCR("a")
 	u.eventuallyNoneListed()
@@ -294,12 +300,11 @@ func testPluginHistory(u *user) {
 		return len(history) > 0 && history[0].Outcome != ""
 	})
 	u.shows([]string{a, "recovered", "PowerCycleRemediation Recovered"}, "history", u.scenario.name, "--since=1d")
-	u.fails(`There is no Node or Machine "unknown": kubectl get nodes lists what there is.`, "history", "--node=unknown")
-	u.shows([]string{"No node was unhealthy"}, "history", "--node", u.node("c"))
+	u.fails(`There is no node or health check "unknown": kubectl nhc status lists what there is.`, "history", "unknown")
+	u.shows([]string{"No node was unhealthy"}, "history", u.node("c"))
 	var history view.History
-	require.NoError(u.t, json.Unmarshal([]byte(u.shows(nil, "history", "--node", a, "-o", "json")), &history))
+	require.NoError(u.t, json.Unmarshal([]byte(u.shows(nil, "history", "node/"+a, "-o", "json")), &history))
 	require.Equal(u.t, v1alpha1.OutcomeRecovered, history.Episodes[0].Outcome)
-	u.fails(`There is no health check "none": kubectl nhc status lists what there is.`, "history", "none")
 	u.fails(`"yesterday" is no age: give one such as 90m, 12h, 7d or 2w.`, "history", "--since=yesterday")
 }
 
@@ -319,11 +324,11 @@ func testPluginAbort(viewer, editor *user) {
 	require.Contains(editor.t, errors, "PowerCycleRemediation "+editor.node("a")+" of node "+editor.node("a")+"\n")
 	require.Contains(editor.t, errors, "is not taken back: a power-off")
 	require.Contains(editor.t, errors, "Nothing was changed: answer yes, or give --yes.")
-	viewer.fails("You may not patch nodehealthchecks: ask for the ClusterRole nhc-operate, and for delete on the remediation objects if it does not name their kind.",
+	viewer.fails("You may not patch nodehealthchecks: ask for the ClusterRole nhc-edit, or nhc-operate to pause and resume.",
 		"abort", name, "--reason=switch", "--yes")
 	require.Empty(editor.t, editor.get().Spec.PauseRequests)
-	admin.shows([]string{"is paused.", "(server dry run)"}, append(abort, "--dry-run=server")...)
-	admin.shows([]string{"is paused.", "powercycleremediations " + editor.node("a") + " is deleted, for node " + editor.node("a")}, append(abort, "--yes")...)
+	admin.shows([]string{"is paused. (server dry run)"}, append(abort, "--dry-run=server")...)
+	admin.shows([]string{"is paused.", "PowerCycleRemediation " + editor.node("a") + " is deleted, for node " + editor.node("a")}, append(abort, "--yes")...)
 	editor.eventuallyNoCR("a")
 	require.Equal(editor.t, []string{"switch"}, editor.get().Spec.PauseRequests)
 }

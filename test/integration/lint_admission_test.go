@@ -35,7 +35,7 @@ func lintOffline(t *testing.T, objects []*unstructured.Unstructured) []lint.Obje
 		IOStreams: genericiooptions.IOStreams{In: &documents, Out: &out, ErrOut: &errOut},
 		Now:       time.Now, Getenv: func(string) string { return "" },
 	}
-	require.Equal(t, command.ExitError, command.Run(t.Context(), environment, []string{"lint", "-f", "-", "--offline", "-o", "json"}))
+	require.Equal(t, command.ExitFound, command.Run(t.Context(), environment, []string{"lint", "-f", "-", "--offline", "-o", "json"}))
 	require.Contains(t, errOut.String(), "Error: There is something to correct: ")
 	var report lint.Report
 	require.NoError(t, json.Unmarshal(out.Bytes(), &report))

@@ -178,10 +178,10 @@ func (u *user) testOperates() {
 		require.NoError(u.t, os.WriteFile(path, []byte(manifest), 0o600))
 		return path
 	}
-	u.require("kubectl create --filename=" + budget("stop-all"))
-	u.requireDenied(`cannot patch resource "remediationbudgets"`, `kubectl patch rbudget stop-all --type=merge -p '{"spec":{"maxConcurrent":9}}'`)
-	u.require("kubectl delete rbudget stop-all")
+	u.require("kubectl create --filename=" + budget("pause-cluster"))
+	u.require("kubectl delete rbudget pause-cluster")
 	u.require("kubectl create --filename=" + budget(u.scenario.name))
+	u.requireDenied(`cannot patch resource "remediationbudgets"`, `kubectl patch rbudget $NHC --type=merge -p '{"spec":{"maxConcurrent":9}}'`)
 	u.requireDenied(`cannot delete resource "remediationbudgets"`, "kubectl delete rbudget $NHC")
 	u.require("kubectl label node " + u.node("a") + " " + v1alpha1.LabelExclude + "=true")
 	u.require("kubectl annotate node " + u.node("a") + " " + v1alpha1.AnnotationManuallyConfirmedHealthy + "=")

@@ -9,9 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -25,7 +23,7 @@ import (
 // MaxSize is how large a file may be. No API server takes an object of that size.
 const MaxSize = 16 << 20
 
-// Document is one document of a file, one item of a list in it, or one object that another object wraps.
+// Document is one document of a file, or one item of a list in it.
 type Document struct {
 	// Source is the name of the file.
 	Source string
@@ -33,10 +31,6 @@ type Document struct {
 	Found bool
 	// Number is the number of the document in the file, from 1. Items of a list have that of the list.
 	Number int
-	// Within names the object that has this one in it, such as a policy. It is empty for documents and items.
-	Within string
-	// Partial means that a policy merges the object into an existing one, which may have the missing fields.
-	Partial bool
 	// Object has an apiVersion or a kind, and usually both. It is nil if the document is no object.
 	Object *unstructured.Unstructured
 	// Problem says why the document is no object, empty if it is one.
@@ -102,7 +96,7 @@ func (t *text) document(problem string, aside bool) Document {
 	return Document{Source: t.source, Number: t.number, Problem: problem, Aside: aside, text: t}
 }
 
-// parse returns the objects of one document: none if it is empty, each item of a list, and wrapped objects.
+// parse returns the objects of one document: none if it is empty, each item of a list.
 func (t *text) parse() []Document {
 	converted, err := yaml.YAMLToJSONStrict(t.content)
 	if err != nil {
@@ -123,19 +117,19 @@ func (t *text) parse() []Document {
 		if _, encrypted := value["sops"].(map[string]any); encrypted {
 			return []Document{t.document("it is encrypted", true)}
 		}
-		return t.objects(value, "", "", 0)
+		return t.objects(value, "", 0)
 	default:
-		return append([]Document{t.document("it is no Kubernetes object, which has fields", true)}, t.wrapped(value, "", "")...)
+		return []Document{t.document("it is no Kubernetes object, which has fields", true)}
 	}
 }
 
 // maxNesting is how deep lists may be nested in lists. kubectl makes lists that are not nested.
 const maxNesting = 4
 
-// objects returns an object with what it wraps, or the items of a list.
-func (t *text) objects(content map[string]any, path, within string, depth int) []Document {
+// objects returns an object, or the items of a list.
+func (t *text) objects(content map[string]any, path string, depth int) []Document {
 	document := t.document("", false)
-	document.Within, document.path = within, path
+	document.path = path
 	apiVersion, _ := content["apiVersion"].(string)
 	kind, _ := content["kind"].(string)
 	items, isList := content["items"].([]any)
@@ -143,7 +137,7 @@ func (t *text) objects(content map[string]any, path, within string, depth int) [
 		if document.Object = (&unstructured.Unstructured{Object: content}); apiVersion == "" && kind == "" {
 			document.Object, document.Problem, document.Aside = nil, NoObject, true
 		}
-		return append([]Document{document}, t.fields(content, path, strings.TrimSpace(kind+" "+nameOf(content)))...)
+		return []Document{document}
 	}
 	var documents []Document
 	for i, item := range items {
@@ -154,52 +148,9 @@ func (t *text) objects(content map[string]any, path, within string, depth int) [
 			documents = append(documents, document)
 			continue
 		}
-		documents = append(documents, t.objects(content, path, within, depth+1)...)
+		documents = append(documents, t.objects(content, path, depth+1)...)
 	}
 	return documents
-}
-
-// fields returns the objects that a map has in it.
-func (t *text) fields(content map[string]any, path, within string) (documents []Document) {
-	for _, key := range slices.Sorted(maps.Keys(content)) {
-		documents = append(documents, t.wrapped(content[key], join(path, key), within)...)
-	}
-	return documents
-}
-
-// wrapped returns the object that a value is, or the objects in it. References to objects do not count, nor do
-// objects that a policy forbids.
-func (t *text) wrapped(value any, path, within string) (documents []Document) {
-	switch value := value.(type) {
-	case map[string]any:
-		_, hasMetadata := value["metadata"].(map[string]any)
-		_, hasSpec := value["spec"].(map[string]any)
-		apiVersion, _ := value["apiVersion"].(string)
-		kind, _ := value["kind"].(string)
-		compliance, _ := value["complianceType"].(string)
-		switch {
-		case strings.EqualFold(compliance, "mustnothave"):
-			return nil
-		case apiVersion != "" && kind != "" && (hasMetadata || hasSpec):
-			return t.objects(value, path, within, maxNesting)
-		}
-		documents = t.fields(value, path, within)
-		for i := range documents {
-			documents[i].Partial = documents[i].Partial || strings.EqualFold(compliance, "musthave")
-		}
-	case []any:
-		for i, item := range value {
-			documents = append(documents, t.wrapped(item, fmt.Sprintf("%s[%d]", path, i), within)...)
-		}
-	}
-	return documents
-}
-
-// nameOf returns the name of an object, empty if it has none.
-func nameOf(content map[string]any) string {
-	metadata, _ := content["metadata"].(map[string]any)
-	name, _ := metadata["name"].(string)
-	return name
 }
 
 // join returns the path of a field.

@@ -33,30 +33,27 @@ func TestRead(t *testing.T) {
 		text string
 		want []string
 	}{
-		"nothing":               {"", []string{"it is empty"}},
-		"only comments":         {"# a\n---\n# b\n", []string{"it is empty"}},
-		"documents":             {"apiVersion: v1\nkind: A\nmetadata: {name: a}\n---\n\n---\napiVersion: v1\nkind: B\n", []string{"A a", "B "}},
-		"JSON":                  {`{"apiVersion": "v1", "kind": "A", "metadata": {"name": "a"}}`, []string{"A a"}},
-		"a list":                {`{apiVersion: v1, kind: List, items: [{apiVersion: v1, kind: A}, {apiVersion: v1, kind: BList, items: [{apiVersion: v1, kind: B}]}, 3, {a: b}]}`, []string{"A ", "B ", "items[2] is no Kubernetes object, which has fields", NoObject}},
-		"a list of nothing":     {`{apiVersion: v1, kind: List, items: []}`, []string{"it is empty"}},
-		"lists in lists":        {strings.Repeat(`{apiVersion: v1, kind: List, items: [`, 20) + strings.Repeat("]}", 20), []string{"List "}},
-		"items of something":    {`{apiVersion: v1, kind: ConfigMap, items: [a]}`, []string{"ConfigMap "}},
-		"no kind":               {"a: b", []string{NoObject}},
-		"a kind of nothing":     {"apiVersion: v1\nkind: 3", []string{" "}},
-		"text":                  {"hello", []string{"it is no Kubernetes object, which has fields"}},
-		"a sequence":            {"- a", []string{"it is no Kubernetes object, which has fields"}},
-		"no YAML":               {"a: [", []string{"it is neither YAML nor JSON: line 1: did not find expected node content"}},
-		"the same key twice":    {"apiVersion: v1\nkind: A\nkind: B", []string{`it is neither YAML nor JSON: line 3: key "kind" already set in map`}},
-		"a template":            {"# {{\na: {{ .Values.a }}\nb: {{- x }}", []string{"a template has to be rendered first"}},
-		"twice, in a template":  {"a: '{{ x }}'\nkind: A\nkind: B", []string{`it is neither YAML nor JSON: line 3: key "kind" already set in map`}},
-		"braces in a comment":   {" # {{\na: [", []string{"it is neither YAML nor JSON: line 2: did not find expected node content"}},
-		"twice, further down":   {"kind: A\n---\n\nkind: A\nkind: B", []string{"A ", `it is neither YAML nor JSON: line 5: key "kind" already set in map`}},
-		"encrypted":             {"apiVersion: v1\nkind: A\nsops: {mac: a}", []string{"it is encrypted"}},
-		"in a policy":           {`{apiVersion: v1, kind: P, spec: {b: [{complianceType: musthave, o: {apiVersion: v1, kind: A, metadata: {name: a}}}, {complianceType: MustNotHave, o: {apiVersion: v1, kind: A, spec: {}}}]}}`, []string{"P ", "A a"}},
-		"references":            {`{apiVersion: v1, kind: P, metadata: {ownerReferences: [{apiVersion: v1, kind: A, name: a}]}, a: {kind: A, spec: {}}}`, []string{"P "}},
-		"values":                {`{extra: [{apiVersion: v1, kind: A, spec: {}}]}`, []string{NoObject, "A "}},
-		"wrapped in a sequence": {`[{apiVersion: v1, kind: A, spec: {}}]`, []string{"it is no Kubernetes object, which has fields", "A "}},
-		"the next document":     {"a: [\n---\napiVersion: v1\nkind: A", []string{"it is neither YAML nor JSON: line 1: did not find expected node content", "A "}},
+		"nothing":              {"", []string{"it is empty"}},
+		"only comments":        {"# a\n---\n# b\n", []string{"it is empty"}},
+		"documents":            {"apiVersion: v1\nkind: A\nmetadata: {name: a}\n---\n\n---\napiVersion: v1\nkind: B\n", []string{"A a", "B "}},
+		"JSON":                 {`{"apiVersion": "v1", "kind": "A", "metadata": {"name": "a"}}`, []string{"A a"}},
+		"a list":               {`{apiVersion: v1, kind: List, items: [{apiVersion: v1, kind: A}, {apiVersion: v1, kind: BList, items: [{apiVersion: v1, kind: B}]}, 3, {a: b}]}`, []string{"A ", "B ", "items[2] is no Kubernetes object, which has fields", NoObject}},
+		"a list of nothing":    {`{apiVersion: v1, kind: List, items: []}`, []string{"it is empty"}},
+		"lists in lists":       {strings.Repeat(`{apiVersion: v1, kind: List, items: [`, 20) + strings.Repeat("]}", 20), []string{"List "}},
+		"items of something":   {`{apiVersion: v1, kind: ConfigMap, items: [a]}`, []string{"ConfigMap "}},
+		"no kind":              {"a: b", []string{NoObject}},
+		"a kind of nothing":    {"apiVersion: v1\nkind: 3", []string{" "}},
+		"text":                 {"hello", []string{"it is no Kubernetes object, which has fields"}},
+		"a sequence":           {"- a", []string{"it is no Kubernetes object, which has fields"}},
+		"no YAML":              {"a: [", []string{"it is neither YAML nor JSON: line 1: did not find expected node content"}},
+		"the same key twice":   {"apiVersion: v1\nkind: A\nkind: B", []string{`it is neither YAML nor JSON: line 3: key "kind" already set in map`}},
+		"a template":           {"# {{\na: {{ .Values.a }}\nb: {{- x }}", []string{"a template has to be rendered first"}},
+		"twice, in a template": {"a: '{{ x }}'\nkind: A\nkind: B", []string{`it is neither YAML nor JSON: line 3: key "kind" already set in map`}},
+		"braces in a comment":  {" # {{\na: [", []string{"it is neither YAML nor JSON: line 2: did not find expected node content"}},
+		"twice, further down":  {"kind: A\n---\n\nkind: A\nkind: B", []string{"A ", `it is neither YAML nor JSON: line 5: key "kind" already set in map`}},
+		"encrypted":            {"apiVersion: v1\nkind: A\nsops: {mac: a}", []string{"it is encrypted"}},
+		"references":           {`{apiVersion: v1, kind: P, metadata: {ownerReferences: [{apiVersion: v1, kind: A, name: a}]}, a: {kind: A, spec: {}}}`, []string{"P "}},
+		"the next document":    {"a: [\n---\napiVersion: v1\nkind: A", []string{"it is neither YAML nor JSON: line 1: did not find expected node content", "A "}},
 	} {
 		got := summary(Read("a.yaml", strings.NewReader(tc.text)))
 		require.Equal(t, tc.want, got, name)
@@ -120,15 +117,15 @@ templates:
 a: [
 `
 	documents := Read("a.yaml", strings.NewReader(file))
-	require.Len(t, documents, 5)
+	require.Len(t, documents, 4)
 	for field, want := range map[string]int{
 		"": 8, "spec": 12, "spec.missing": 12, "spec.steps[0].timeout": 14, "spec.steps[1].timeout": 16, "spec.steps[2].timeout": 16,
 		"spec.steps[3].timeout": 13, "spec.steps[x]": 13, "kind": 9, "metadata.labels.a.b/c": 11, "kin": 8,
 	} {
 		require.Equal(t, want, documents[1].Line(field), field)
 	}
-	require.Equal(t, []int{3, 21, 23}, []int{documents[0].Line("kind"), documents[2].Line("templates"), documents[3].Line("spec.a")})
-	require.Equal(t, "it is neither YAML nor JSON: line 25: did not find expected node content", documents[4].Problem)
+	require.Equal(t, []int{3, 21}, []int{documents[0].Line("kind"), documents[2].Line("templates")})
+	require.Equal(t, "it is neither YAML nor JSON: line 25: did not find expected node content", documents[3].Problem)
 	require.Zero(t, (&Document{}).Line("spec"))
 }
 

@@ -25,8 +25,6 @@ type Error struct {
 	Sentence string
 	// Cause is the underlying error, nil if there is none.
 	Cause error
-	// Denied is the beginning of the sentence, without advice, if the user lacks a permission.
-	Denied string
 }
 
 // Error returns the sentence.
@@ -38,7 +36,7 @@ func (e *Error) Unwrap() error { return e.Cause }
 // roles are the shipped ClusterRoles that permit to read or write a resource, in the words of a sentence.
 var roles = map[string]map[bool]string{
 	v1alpha1.Plural:          {false: "ask for the ClusterRole nhc-view", true: "ask for the ClusterRole nhc-edit, or nhc-operate to pause and resume"},
-	nhcv1alpha1.BudgetPlural: {false: "ask for the ClusterRole nhc-view", true: "ask for the ClusterRole nhc-edit"},
+	nhcv1alpha1.BudgetPlural: {false: "ask for the ClusterRole nhc-view", true: "ask for the ClusterRole nhc-edit, or nhc-operate to pause and resume"},
 	machineHealthChecks:      {false: "ask for the ClusterRole nhc-view", true: "ask for the ClusterRole nhc-edit"},
 	leaderLeases:             {false: "ask for the ClusterRole nhc-view"},
 	nodes:                    {false: "ask for the ClusterRole nhc-view", true: "ask for the ClusterRole nhc-operate"},
@@ -76,8 +74,7 @@ func Explain(err error, verb, resource string) error {
 		if known := roles[resource]; known != nil {
 			advice = known[!reading(verb)]
 		}
-		denied := fmt.Sprintf("You may not %s %s", verb, resource)
-		return &Error{Sentence: denied + ": " + advice + ".", Cause: err, Denied: denied}
+		sentence = fmt.Sprintf("You may not %s %s: %s.", verb, resource, advice)
 	case apierrors.IsForbidden(err), apierrors.IsInvalid(err), apierrors.IsConflict(err):
 		sentence = fmt.Sprintf("The API server refuses to %s %s: %s.", verb, resource, message(err))
 	case NotServed(err) && ours[resource]:
@@ -93,7 +90,8 @@ var denied = regexp.MustCompile(`User ".*" cannot [a-z]+ resource "`)
 
 // Denied reports whether the user lacks a permission, in contrast to what admission refuses.
 func Denied(err error) bool {
-	return apierrors.IsForbidden(err) && denied.MatchString(err.Error())
+	var status apierrors.APIStatus
+	return apierrors.IsForbidden(err) && errors.As(err, &status) && denied.MatchString(status.Status().Message)
 }
 
 // NotServed reports whether the API server does not have a resource at all.

@@ -9,6 +9,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/lint"
@@ -17,12 +19,9 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 )
 
-// ServiceAccount is that of the controller.
-type ServiceAccount struct{ Namespace, Name string }
-
 // ReadFacts reads the facts that advice about these objects depends on. If the cluster does not answer
 // at all, there are no facts, and Missing says why.
-func ReadFacts(ctx context.Context, clients *Clients, objects []lint.Object, account ServiceAccount) (*lint.Facts, error) {
+func ReadFacts(ctx context.Context, clients *Clients, objects []lint.Object) (*lint.Facts, error) {
 	kinds := Kinds{Nodes: true, MachineHealthChecks: slices.ContainsFunc(objects, aboutMachines)}.of(clients)
 	for i := range kinds {
 		kinds[i].required = false // What is linted may be applied before anything is installed.
@@ -40,7 +39,7 @@ func ReadFacts(ctx context.Context, clients *Clients, objects []lint.Object, acc
 	}
 	facts := &lint.Facts{Asked: true, Snapshot: *snapshot, MachinesKnown: map[string]bool{}, Templates: map[lint.Reference]lint.Template{}}
 	facts.NodesKnown = !slices.ContainsFunc(facts.Missing, func(missing view.Missing) bool { return missing.Resource == nodes })
-	reader := &factsReader{Clients: clients, account: account, facts: facts}
+	reader := &factsReader{Clients: clients, facts: facts}
 	for i := range objects {
 		if accepted := objects[i].Accepted; accepted != nil {
 			if err := reader.readAbout(ctx, accepted); err != nil {
@@ -74,17 +73,14 @@ func unreachable(answers []answer) (reason error) {
 // factsReader reads facts that only some objects need.
 type factsReader struct {
 	*Clients
-	account ServiceAccount
-	facts   *lint.Facts
-	// uncheckable means that the permissions of the controller cannot be asked for.
-	uncheckable bool
+	facts *lint.Facts
 }
 
 func (r *factsReader) readAbout(ctx context.Context, object *lint.Accepted) error {
 	switch {
 	case object.NodeHealthCheck != nil:
 		for _, step := range remediation.Steps(&object.NodeHealthCheck.Spec) {
-			if err := r.readTemplate(ctx, step.Reference, nodeVerbs); err != nil {
+			if err := r.readTemplate(ctx, step.Reference); err != nil {
 				return err
 			}
 		}
@@ -96,7 +92,7 @@ func (r *factsReader) readAbout(ctx context.Context, object *lint.Accepted) erro
 		if criteria.Template != nil {
 			reference := *criteria.Template
 			reference.Namespace = object.MachineHealthCheck.Namespace // Spec M12.1.
-			return r.readTemplate(ctx, reference, machineVerbs)
+			return r.readTemplate(ctx, reference)
 		}
 	}
 	return nil
@@ -113,14 +109,14 @@ func (r *factsReader) readMachines(ctx context.Context, api string) error {
 	if err != nil {
 		return r.miss(resource, "find", err)
 	}
-	machines, err := r.list(ctx, mapping.Resource)
+	err = r.listing(mapping.Resource).each(ctx, func(machine runtime.Object) error {
+		r.facts.Machines = append(r.facts.Machines, machinehealth.ParseMachine(machine.(*unstructured.Unstructured)))
+		return nil
+	})
 	if err != nil {
 		return r.miss(resource, "list", err)
 	}
 	r.facts.MachinesKnown[api] = true
-	for _, machine := range machines {
-		r.facts.Machines = append(r.facts.Machines, machinehealth.ParseMachine(machine))
-	}
 	return nil
 }
 

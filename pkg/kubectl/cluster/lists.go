@@ -5,6 +5,7 @@ package cluster
 
 import (
 	"context"
+	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -12,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 
-	machinev1beta1 "github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
@@ -28,76 +28,55 @@ func NodeHealthCheckNames(ctx context.Context, clients *Clients) ([]string, erro
 	return names(ctx, clients.nodeHealthChecks())
 }
 
-// HealthCheckNames returns the names of all NodeHealthChecks, MachineHealthChecks, as
-// namespace/name, and RemediationBudgets. Kinds that cannot be read have none.
-func HealthCheckNames(ctx context.Context, clients *Clients) ([]string, error) {
-	all, err := names(ctx, clients.nodeHealthChecks())
-	if err != nil {
-		return nil, err
-	}
-	for _, optional := range []kind{clients.machineHealthChecks(), clients.budgets()} {
-		if more, err := names(ctx, optional); err == nil {
-			all = append(all, more...)
-		}
-	}
-	return all, nil
+// CheckNames returns the names of all NodeHealthChecks, and of MachineHealthChecks, as namespace/name, if they can be read.
+func CheckNames(ctx context.Context, clients *Clients) ([]string, error) {
+	return names(ctx, clients.nodeHealthChecks(), clients.machineHealthChecks())
 }
 
-func names(ctx context.Context, k kind) (found []string, err error) {
-	err = k.list.each(ctx, func(object runtime.Object) error {
-		accessor := object.(metav1.Object)
-		name := accessor.GetName()
-		if accessor.GetNamespace() != "" {
-			name = accessor.GetNamespace() + "/" + name
+// HealthCheckNames returns the names of CheckNames, and of RemediationBudgets, if they can be read.
+func HealthCheckNames(ctx context.Context, clients *Clients) ([]string, error) {
+	return names(ctx, clients.nodeHealthChecks(), clients.machineHealthChecks(), clients.budgets())
+}
+
+// names returns the names of all objects of some kinds. Only the first kind has to be readable.
+func names(ctx context.Context, kinds ...kind) (found []string, err error) {
+	for i, k := range kinds {
+		err := k.list.each(ctx, func(object runtime.Object) error {
+			accessor := object.(metav1.Object)
+			found = append(found, strings.TrimPrefix(accessor.GetNamespace()+"/"+accessor.GetName(), "/"))
+			return nil
+		})
+		if err != nil && i == 0 {
+			return nil, Explain(err, "list", k.resource)
 		}
-		found = append(found, name)
-		return nil
-	})
-	if err != nil {
-		return nil, Explain(err, "list", k.resource)
 	}
 	return found, nil
 }
 
 // ReadObjects reads all NodeHealthChecks, MachineHealthChecks and RemediationBudgets as they are
 // stored, with what no client of today understands. Those of a kind that cannot be read are missing.
-func ReadObjects(ctx context.Context, clients *Clients) ([]*unstructured.Unstructured, []view.Missing, error) {
-	var (
-		objects []*unstructured.Unstructured
-		missing []view.Missing
-	)
-	for _, resource := range []schema.GroupVersionResource{
-		v1alpha1.SchemeGroupVersion.WithResource(v1alpha1.Plural),
-		machinev1beta1.SchemeGroupVersion.WithResource(machineHealthChecks),
-		nhcv1alpha1.SchemeGroupVersion.WithResource(nhcv1alpha1.BudgetPlural),
-	} {
-		read, err := clients.list(ctx, resource)
-		err = clients.explainForbidden(&kind{resource: resource.Resource, version: resource.GroupVersion()}, err)
-		switch {
-		case err == nil:
-			objects = append(objects, read...)
-		case resource.Resource == v1alpha1.Plural, ctxEnded(err):
-			return nil, nil, Explain(err, "list", resource.Resource)
-		case NotServed(err): // Without the kind, there are no such objects.
-		default:
-			missing = append(missing, view.Missing{Resource: resource.Resource, Reason: Explain(err, "list", resource.Resource).Error()})
+func ReadObjects(ctx context.Context, clients *Clients) (objects []*unstructured.Unstructured, missing []view.Missing, err error) {
+	kinds := []kind{clients.nodeHealthChecks(), clients.machineHealthChecks(), clients.budgets()}
+	for i := range kinds {
+		kinds[i].list = clients.listing(kinds[i].version.WithResource(kinds[i].resource))
+		kinds[i].add = func(_ *view.Snapshot, read []runtime.Object) {
+			objects = append(objects, sorted[*unstructured.Unstructured](read)...)
 		}
 	}
-	return objects, missing, nil
+	snapshot, err := clients.assemble(kinds, clients.readAll(ctx, kinds))
+	if err != nil {
+		return nil, nil, err
+	}
+	return objects, snapshot.Missing, nil
 }
 
-// list lists a resource, page by page, in the namespace that the user has chosen.
-func (c *Clients) list(ctx context.Context, resource schema.GroupVersionResource) (objects []*unstructured.Unstructured, err error) {
+// listing lists a resource in the namespace that the user has chosen.
+func (c *Clients) listing(resource schema.GroupVersionResource) listing {
 	var client dynamic.ResourceInterface = c.Dynamic.Resource(resource)
-	if c.Namespace != "" && resource.Group == machinev1beta1.SchemeGroupVersion.Group {
+	if c.Namespace != "" && resource.Group != v1alpha1.SchemeGroupVersion.Group && resource.Group != nhcv1alpha1.SchemeGroupVersion.Group {
 		client = c.Dynamic.Resource(resource).Namespace(c.Namespace)
 	}
-	list := listing(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+	return func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 		return client.List(ctx, options)
-	})
-	err = list.each(ctx, func(object runtime.Object) error {
-		objects = append(objects, object.(*unstructured.Unstructured))
-		return nil
-	})
-	return objects, err
+	}
 }

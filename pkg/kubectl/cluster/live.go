@@ -20,8 +20,6 @@ const (
 	interval = time.Second
 	// renewalInterval is how often the lease of the leader is looked at: its renewals are no news.
 	renewalInterval = 5 * time.Second
-	// retryInterval is how often kinds are tried that could not be read at the start.
-	retryInterval = 30 * time.Second
 	// detailsTimeout is how long a page waits for what is read about a node.
 	detailsTimeout = 5 * time.Second
 	// detailsKept is for how many nodes the details are kept, for the interval.
@@ -40,7 +38,6 @@ type Config struct {
 type Cluster struct {
 	Config
 	watch *Watch
-	stop  context.CancelFunc
 
 	mu       sync.Mutex
 	state    dashboard.State
@@ -56,52 +53,26 @@ type detailsAt struct {
 	missing []view.Missing
 }
 
-// New reads the cluster. It returns an error if that does not work at all. Run follows the cluster.
+// New reads the cluster, and follows it until the context ends. It returns an error if that does not work at all.
 func New(ctx context.Context, config Config) (*Cluster, error) {
-	c := &Cluster{Config: config, details: map[string]detailsAt{}}
-	if err := c.open(ctx); err != nil {
+	watch, err := NewWatch(ctx, config.Clients, Everything)
+	if err != nil {
 		return nil, err
 	}
+	c := &Cluster{Config: config, watch: watch, details: map[string]detailsAt{}}
 	c.publish()
 	return c, nil
 }
 
-// open begins to watch, and ends the watch before.
-func (c *Cluster) open(ctx context.Context) error {
-	ctx, stop := context.WithCancel(ctx)
-	watch, err := NewWatch(ctx, c.Clients, Everything)
-	if err != nil {
-		stop()
-		return err
-	}
-	c.close()
-	c.watch, c.stop = watch, stop
-	return nil
-}
-
-// close ends the watch, if there is one.
-func (c *Cluster) close() {
-	if c.watch != nil {
-		c.stop()
-		c.watch.Wait()
-	}
-}
-
-// Run follows the cluster until the context of New ends.
+// Run publishes what the watch sees until the context of New ends.
 func (c *Cluster) Run(ctx context.Context) {
-	defer c.close()
-	retry := time.NewTicker(retryInterval)
-	defer retry.Stop()
+	defer c.watch.Wait()
 	renewal := time.NewTicker(renewalInterval)
 	defer renewal.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-retry.C:
-			if !c.watch.Readable(ctx) || c.open(ctx) != nil { // Without a new watch, the one before goes on.
-				continue
-			}
 		case <-renewal.C:
 			if !c.renew(c.watch.Snapshot().Leader) {
 				continue

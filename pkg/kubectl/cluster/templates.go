@@ -5,10 +5,8 @@ package cluster
 
 import (
 	"context"
-	"fmt"
 	"strings"
 
-	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -17,22 +15,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/lint"
-	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 )
 
-// What the controller does with remediation objects for nodes (spec 6.6), and for Machines. Of
-// templates, it needs get.
-var (
-	nodeVerbs     = []string{"get", "list", "watch", "create", "patch", "delete"}
-	machineVerbs  = []string{"get", "list", "watch", "create", "delete"}
-	templateVerbs = []string{"get"}
-)
-
-// readTemplate reads a template, and what the controller may do with it and with its remediation
-// objects.
-func (r *factsReader) readTemplate(ctx context.Context, reference corev1.ObjectReference, verbs []string) error {
+// readTemplate reads a template. That the controller may use it, its condition Disabled says.
+func (r *factsReader) readTemplate(ctx context.Context, reference corev1.ObjectReference) error {
 	if _, known := r.facts.Templates[lint.ReferenceOf(&reference)]; known {
 		return nil
 	}
@@ -76,18 +64,6 @@ func (r *factsReader) readTemplate(ctx context.Context, reference corev1.ObjectR
 	default:
 		known.Object = object.ParseTemplate(read)
 	}
-	for _, asked := range []struct {
-		resource schema.GroupVersionResource
-		verbs    []string
-	}{{templates.Resource, templateVerbs}, {remediations.Resource, verbs}} {
-		verb, err := r.refused(ctx, asked.resource.GroupResource(), reference.Namespace, asked.verbs)
-		if err != nil {
-			return err
-		}
-		if verb != "" {
-			known.Forbidden = append(known.Forbidden, remediation.Forbidden(verb, asked.resource.GroupResource()).Message)
-		}
-	}
 	r.facts.Templates[lint.ReferenceOf(&reference)] = known
 	return nil
 }
@@ -123,34 +99,4 @@ func (c *Clients) mapping(kind schema.GroupVersionKind) (*meta.RESTMapping, erro
 		return mapper.RESTMapping(kind.GroupKind())
 	}
 	return mapper.RESTMapping(kind.GroupKind(), kind.Version)
-}
-
-// refused returns the first verb that the controller may not do on a resource, empty if it may do all,
-// or if the question itself is not permitted.
-func (r *factsReader) refused(ctx context.Context, resource schema.GroupResource, namespace string, verbs []string) (string, error) {
-	for _, verb := range verbs {
-		if r.uncheckable {
-			return "", nil
-		}
-		review, err := r.Kube.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{
-			Spec: authorizationv1.SubjectAccessReviewSpec{
-				User:   fmt.Sprintf("system:serviceaccount:%s:%s", r.account.Namespace, r.account.Name),
-				Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + r.account.Namespace, "system:authenticated"},
-				ResourceAttributes: &authorizationv1.ResourceAttributes{
-					Group: resource.Group, Resource: resource.Resource, Verb: verb, Namespace: namespace,
-				},
-			},
-		}, metav1.CreateOptions{})
-		if err != nil {
-			r.uncheckable = true
-			err = Explain(err, "create", "subjectaccessreviews")
-			if ctxEnded(err) {
-				return "", err
-			}
-			r.facts.Missing = append(r.facts.Missing, view.Missing{Resource: "the permissions of the controller", Reason: err.Error()})
-		} else if !review.Status.Allowed {
-			return verb, nil
-		}
-	}
-	return "", nil
 }

@@ -21,70 +21,57 @@ import (
 type Watch struct {
 	clients   *Clients
 	kinds     []kind
-	informers []cache.SharedIndexInformer // nil for a kind that could not be read at the start.
-	first     []answer
+	informers []cache.SharedIndexInformer
 	changed   chan struct{}
 	running   sync.WaitGroup
 
 	mu sync.Mutex
+	// listed are the kinds that a list was answered for, if only by an error.
+	listed map[string]bool
 	// failing are the errors of kinds whose last request has failed, by resource.
 	failing map[string]error
 }
 
-// NewWatch reads the kinds once, to find out which cannot be read. Then it follows the readable
-// kinds until the context ends. Wait returns when it has stopped.
+// NewWatch follows the kinds until the context ends, and waits until it has read what can be read. What cannot is tried
+// again and again. Wait returns when everything has stopped.
 func NewWatch(ctx context.Context, clients *Clients, wanted Kinds) (*Watch, error) {
-	w := &Watch{clients: clients, kinds: wanted.of(clients), changed: make(chan struct{}, 1), failing: map[string]error{}}
-	w.first = make([]answer, len(w.kinds))
-	w.informers = make([]cache.SharedIndexInformer, len(w.kinds))
-	var synced []cache.InformerSynced
+	w := &Watch{clients: clients, kinds: wanted.of(clients), changed: make(chan struct{}, 1), listed: map[string]bool{}, failing: map[string]error{}}
+	var answered []cache.InformerSynced
 	for i := range w.kinds {
-		// One object is enough to know whether the kind can be read.
-		_, err := w.kinds[i].list(ctx, metav1.ListOptions{Limit: 1})
-		if w.first[i].err = clients.explainForbidden(&w.kinds[i], err); err != nil {
-			continue
-		}
 		k := &w.kinds[i]
-		informer, err := k.inform(func(err error) { w.answered(k.resource, err) }, cache.ResourceEventHandlerFuncs{
-			AddFunc: func(any) { w.change() }, DeleteFunc: func(any) { w.change() },
-			UpdateFunc: func(any, any) {
-				if !k.quiet {
-					w.change()
-				}
-			},
-		})
+		informer, err := w.inform(k)
 		if err != nil {
 			return nil, err
 		}
-		w.informers[i], synced = informer, append(synced, informer.HasSynced)
+		w.informers = append(w.informers, informer)
+		answered = append(answered, func() bool { return informer.HasSynced() || w.refusal(k) != nil })
 	}
-	if _, err := w.clients.assemble(w.kinds, w.first); err != nil {
-		return nil, err
-	}
+	ctx, stop := context.WithCancel(ctx)
 	for _, informer := range w.informers {
-		if informer != nil {
-			w.running.Go(func() { informer.RunWithContext(ctx) })
+		w.running.Go(func() { informer.RunWithContext(ctx) })
+	}
+	err := context.Cause(ctx)
+	if cache.WaitForCacheSync(ctx.Done(), answered...) {
+		if _, err = w.assemble(); err == nil {
+			context.AfterFunc(ctx, stop)
+			return w, nil
 		}
+	} else {
+		err = Explain(context.Cause(ctx), "watch", w.kinds[0].resource)
 	}
-	if !cache.WaitForCacheSync(ctx.Done(), synced...) {
-		w.Wait()
-		return nil, Explain(context.Cause(ctx), "watch", w.kinds[0].resource)
-	}
-	return w, nil
+	stop()
+	w.Wait()
+	return nil, err
 }
 
-// Readable reports whether a kind that could not be read at the start can be read now: then a new
-// Watch shows more. It sends one small request for each of these kinds.
-func (w *Watch) Readable(ctx context.Context) bool {
-	for i, informer := range w.informers {
-		if informer != nil {
-			continue
-		}
-		if _, err := w.kinds[i].list(ctx, metav1.ListOptions{Limit: 1}); err == nil {
-			return true
-		}
+// refusal is why a kind has not been read, nil if it has been, or if there is no answer yet.
+func (w *Watch) refusal(k *kind) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.listed[k.resource] {
+		return nil
 	}
-	return false
+	return w.failing[k.resource]
 }
 
 // Wait waits until everything has stopped.
@@ -93,24 +80,31 @@ func (w *Watch) Wait() { w.running.Wait() }
 // Changed gets a value when the snapshot may have changed since the last one.
 func (w *Watch) Changed() <-chan struct{} { return w.changed }
 
-// inform returns an informer of a kind, which reports the answer to each of its requests.
-func (k *kind) inform(answered func(error), handler cache.ResourceEventHandler) (cache.SharedIndexInformer, error) {
+// inform returns an informer of a kind. The answer to each of its requests is recorded.
+func (w *Watch) inform(k *kind) (cache.SharedIndexInformer, error) {
 	source := &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			list, err := k.list(ctx, options)
-			answered(err)
+			w.answered(k, true, w.clients.explainForbidden(k, err))
 			return list, err
 		},
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 			stream, err := k.watch(ctx, options)
-			answered(err)
+			w.answered(k, false, err)
 			return stream, err
 		},
 	}
 	informer := cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(source, k.client), k.object, 0, nil)
 	// The errors are shown, not logged.
 	err := errors.Join(informer.SetWatchErrorHandlerWithContext(func(context.Context, *cache.Reflector, error) {}), informer.SetTransform(trim))
-	_, addErr := informer.AddEventHandler(handler)
+	_, addErr := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+		AddFunc: func(any) { w.change() }, DeleteFunc: func(any) { w.change() },
+		UpdateFunc: func(any, any) {
+			if !k.quiet {
+				w.change()
+			}
+		},
+	})
 	if err = errors.Join(err, addErr); err != nil {
 		return nil, fmt.Errorf("preparing the watch: %w", err)
 	}
@@ -118,14 +112,18 @@ func (k *kind) inform(answered func(error), handler cache.ResourceEventHandler) 
 }
 
 // answered records whether a request has failed.
-func (w *Watch) answered(resource string, err error) {
-	w.mu.Lock()
-	_, failed := w.failing[resource]
-	if err != nil && !ctxEnded(err) {
-		w.failing[resource] = err
-	} else {
-		delete(w.failing, resource)
+func (w *Watch) answered(k *kind, list bool, err error) {
+	if ctxEnded(err) {
+		return
 	}
+	w.mu.Lock()
+	_, failed := w.failing[k.resource]
+	if err != nil {
+		w.failing[k.resource] = err
+	} else {
+		delete(w.failing, k.resource)
+	}
+	w.listed[k.resource] = w.listed[k.resource] || list
 	w.mu.Unlock()
 	if failed != (err != nil) {
 		w.change()
@@ -142,29 +140,35 @@ func (w *Watch) change() {
 // Snapshot returns the present knowledge. If a kind cannot be read at the moment, it has its last
 // state, and Missing names it.
 func (w *Watch) Snapshot() *view.Snapshot {
+	snapshot, err := w.assemble()
+	if err != nil {
+		return &view.Snapshot{} // NewWatch has found all required kinds.
+	}
+	return snapshot
+}
+
+func (w *Watch) assemble() (*view.Snapshot, error) {
 	answers := make([]answer, len(w.kinds))
+	var outdated []view.Missing
 	for i, informer := range w.informers {
-		if informer == nil {
-			answers[i].err = w.first[i].err
+		k := &w.kinds[i]
+		err := w.refusal(k)
+		if !informer.HasSynced() {
+			answers[i].err = err
 			continue
 		}
 		for _, object := range informer.GetStore().List() {
 			answers[i].objects = append(answers[i].objects, object.(runtime.Object))
 		}
-	}
-	snapshot, err := w.clients.assemble(w.kinds, answers)
-	if err != nil {
-		return &view.Snapshot{} // NewWatch has found all required kinds.
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for i := range w.kinds {
-		resource := w.kinds[i].resource
-		if err := w.failing[resource]; err != nil {
-			snapshot.Missing = append(snapshot.Missing, view.Missing{Resource: "news of " + resource, Outdated: true, Reason: w.clients.explain(err, "watch", resource).Error()})
+		if err != nil {
+			outdated = append(outdated, view.Missing{Resource: "news of " + k.resource, Outdated: true, Reason: w.clients.explain(err, "watch", k.resource).Error()})
 		}
 	}
-	return snapshot
+	snapshot, err := w.clients.assemble(w.kinds, answers)
+	if err == nil {
+		snapshot.Missing = append(snapshot.Missing, outdated...)
+	}
+	return snapshot, err
 }
 
 // ctxEnded reports whether a request failed because its caller has cancelled it.

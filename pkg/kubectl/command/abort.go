@@ -6,14 +6,13 @@ package command
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
@@ -32,69 +31,87 @@ const abortedAtMost = 10
 
 func (r *root) abort() *cobra.Command {
 	var options abortOptions
-	command, c := r.intervention(&cobra.Command{
-		Use:   "abort NAME --reason TEXT",
+	command := r.intervention(&cobra.Command{
+		Use:   "abort CHECK --reason TEXT",
 		Short: "Call back all remediations of a NodeHealthCheck that run",
 		Long: `Pauses a NodeHealthCheck, as pause does, and deletes its remediation objects that run. It shows
-them first, and asks. ` + Irrevocable + `.
-The check stays paused until you resume it.`,
+them first, and asks. ` + irrevocable + `.
+The check stays paused until you resume it. It takes delete on the remediation objects, which no
+shipped role permits.`,
 		Example:           `  kubectl nhc abort workers --reason "switch failure, not the nodes; ask Kim"`,
-		Args:              exactlyOne(v1alpha1.Kind, "kubectl nhc status"),
-		ValidArgsFunction: cobra.CompletionFunc(r.complete(false, cluster.NodeHealthCheckNames)),
-	}, needsOperate+", and for delete on the remediation objects if it does not name their kind")
-	command.RunE = func(command *cobra.Command, args []string) error {
-		switch {
-		case strings.Contains(args[0], "/"):
-			return &cluster.Error{Sentence: "Only NodeHealthChecks can be aborted: a Machine that is being deleted stays so."}
-		case options.reason == "":
-			return noReason("resume")
-		}
-		return c.each(command.Context(), args, v1alpha1.Kind, cluster.NodeHealthCheckNames, func(i *Intervener, name string) (Result, error) {
-			return c.abort(command.Context(), i, name, &options)
-		})
-	}
+		ValidArgsFunction: r.complete(false, cluster.NodeHealthCheckNames, false),
+		Args: func(command *cobra.Command, args []string) error {
+			err := between(1, 1, v1alpha1.Kind, nodeHealthCheck.lister)(command, args)
+			switch {
+			case err != nil:
+				return err
+			case targetOf(args[0]).subject != nodeHealthCheck:
+				return &cluster.Error{Sentence: "Only NodeHealthChecks can be aborted: a Machine that is being deleted stays so."}
+			case options.reason == "":
+				return errNoReason
+			}
+			return nil
+		},
+	}, func(ctx context.Context, c *change, args []string) error {
+		t := targetOf(args[0])
+		err := c.explained(ctx, t, c.abort(ctx, t, &options))
+		c.warn(ctx)
+		return err
+	})
 	command.Flags().StringVar(&options.reason, "reason", "", "Why, and whom to ask")
 	command.Flags().IntVar(&options.limit, "limit", abortedAtMost, "How many nodes at most")
 	command.Flags().BoolVar(&options.yes, "yes", false, "Do not ask")
 	return command
 }
 
-// abort returns the last one of several results, and reports the others.
-func (c *change) abort(ctx context.Context, i *Intervener, name string, options *abortOptions) (Result, error) {
-	running, err := i.Running(ctx, name)
+// abort pauses a NodeHealthCheck, because it would create the objects again, and then deletes its remediation objects. It
+// reports each change that was made, also if another one fails.
+func (c *change) abort(ctx context.Context, t target, options *abortOptions) error {
+	running, err := c.running(ctx, t.name)
 	if err != nil {
-		return Result{}, err
-	}
-	if err := TooMany(name, running, options.limit); err != nil {
-		return Result{}, err
+		return err
 	}
 	if len(running) == 0 {
-		return Result{Resource: v1alpha1.Resource(v1alpha1.Plural), Name: name, Text: "has no remediation that runs"}, nil
+		return c.print(t.String() + " has no remediation that runs.\n")
 	}
-	if !options.yes && i.DryRun == DryRunNone {
-		if err := c.agreed(name, running); err != nil {
-			return Result{}, err
+	nodes := sets.New[string]()
+	for i := range running {
+		nodes.Insert(running[i].node)
+	}
+	if nodes := nodes.Len(); nodes > options.limit {
+		return &cluster.Error{Sentence: fmt.Sprintf("%s remediates %d nodes, more than --limit %d: give a higher one if you mean all of them.", t, nodes, options.limit)}
+	}
+	if !options.yes && c.dryRun == "" {
+		if err := c.agreed(t, running); err != nil {
+			return err
 		}
 	}
-	results, err := i.Abort(ctx, name, options.reason, running)
-	for _, result := range results[:max(0, len(results)-1)] {
-		err = errors.Join(c.report(result), err)
-	}
-	if err != nil && len(results) > 0 {
-		return Result{}, errors.Join(c.report(results[len(results)-1]), err)
-	}
+	paused, err := c.pause(ctx, t, options.reason)
 	if err != nil {
-		return Result{}, err
+		return err
 	}
-	return results[len(results)-1], nil
+	paused.text = "is paused"
+	if err := c.report(paused); err != nil {
+		return err
+	}
+	for i := range running {
+		result, err := c.recall(ctx, &running[i])
+		if err == nil {
+			err = c.report(result)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // agreed asks whether to go on.
-func (c *change) agreed(name string, running []Running) error {
+func (c *change) agreed(t target, running []running) error {
 	for i := range running {
-		fmt.Fprintln(c.ErrOut, "  "+running[i].String())
+		fmt.Fprintf(c.ErrOut, "  %s %s of node %s\n", running[i].Resource.Kind, running[i].Resource.Name, running[i].node)
 	}
-	fmt.Fprintf(c.ErrOut, "NodeHealthCheck %s is paused, and these %d objects are deleted. %s.\nGo on? Type yes: ", name, len(running), Irrevocable)
+	fmt.Fprintf(c.ErrOut, "%s is paused, and these %d objects are deleted. %s.\nGo on? Type yes: ", t, len(running), irrevocable)
 	answer, _ := bufio.NewReader(c.In).ReadString('\n') // No answer is no agreement.
 	if strings.TrimSpace(answer) != "yes" {
 		return &cluster.Error{Sentence: "Nothing was changed: answer yes, or give --yes."}
@@ -102,85 +119,48 @@ func (c *change) agreed(name string, running []Running) error {
 	return nil
 }
 
-// Running is a remediation object of a node.
-type Running struct {
-	Node string
+// running is a remediation object of a node.
+type running struct {
+	node string
 	v1alpha1.Remediation
 }
 
-// String names the object and its node.
-func (r *Running) String() string {
-	return r.Resource.Kind + " " + r.Resource.Name + " of node " + r.Node
-}
-
-// Running returns the remediation objects that a NodeHealthCheck reports, without those that timed out.
-func (i *Intervener) Running(ctx context.Context, name string) (running []Running, err error) {
-	nhc, err := i.NHC.RemediationV1alpha1().NodeHealthChecks().Get(ctx, name, metav1.GetOptions{})
+// running returns the remediation objects that a NodeHealthCheck reports, without those that timed out.
+func (c *change) running(ctx context.Context, name string) (found []running, err error) {
+	nhc, err := c.NHC.RemediationV1alpha1().NodeHealthChecks().Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		return nil, cluster.Explain(err, "get", v1alpha1.Plural)
 	}
-	for j := range nhc.Status.UnhealthyNodes {
-		node := &nhc.Status.UnhealthyNodes[j]
-		for _, remediation := range node.Remediations {
+	for i := range nhc.Status.UnhealthyNodes {
+		entry := &nhc.Status.UnhealthyNodes[i]
+		for _, remediation := range entry.Remediations {
 			if remediation.TimedOut == nil {
-				running = append(running, Running{Node: node.Name, Remediation: remediation})
+				found = append(found, running{entry.Name, remediation})
 			}
 		}
 	}
-	return running, nil
+	return found, nil
 }
 
-// Abort pauses a NodeHealthCheck, because it would create the objects again, and then deletes the remediation
-// objects. It reports each change that was made, also if another one has failed.
-func (i *Intervener) Abort(ctx context.Context, name, reason string, running []Running) ([]Result, error) {
-	paused, err := i.Pause(ctx, name, reason)
+// recall deletes a remediation object.
+func (c *change) recall(ctx context.Context, running *running) (result, error) {
+	reference := &running.Resource
+	client, resource, err := c.Referred(reference)
 	if err != nil {
-		return nil, err
+		return result{}, cluster.Explain(err, "delete", resource)
 	}
-	paused.Text = strings.TrimSuffix(paused.Text, finished)
-	results := []Result{paused}
-	for j := range running {
-		result, err := i.abort(ctx, &running[j])
-		if err != nil {
-			return results, err
-		}
-		results = append(results, result)
+	object := &unstructured.Unstructured{}
+	object.SetGroupVersionKind(reference.GroupVersionKind())
+	object.SetNamespace(reference.Namespace)
+	object.SetName(reference.Name)
+	made := result{title: reference.Kind + " " + reference.Name, object: object, changed: true, text: "is deleted, for node " + running.node}
+	err = client.Delete(ctx, reference.Name, metav1.DeleteOptions{DryRun: c.sent(), Preconditions: &metav1.Preconditions{UID: &reference.UID}})
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // Another one has its name by now.
+		made.changed, made.text, err = false, "is gone already, for node "+running.node, nil
 	}
-	return results, nil
+	return made, cluster.Explain(err, "delete", resource)
 }
 
-func (i *Intervener) abort(ctx context.Context, running *Running) (Result, error) {
-	client, resource, err := i.Referred(&running.Resource)
-	if err != nil {
-		return Result{}, cluster.Explain(err, "delete", resource)
-	}
-	group := running.Resource.GroupVersionKind().Group
-	result := Result{Resource: schema.GroupResource{Group: group, Resource: resource}, Name: running.Resource.Name, Changed: true, Text: "is deleted, for node " + running.Node}
-	if i.DryRun == DryRunClient {
-		return result, nil
-	}
-	err = client.Delete(ctx, running.Resource.Name, metav1.DeleteOptions{DryRun: i.sent(), Preconditions: &metav1.Preconditions{UID: &running.Resource.UID}})
-	switch {
-	case apierrors.IsNotFound(err), apierrors.IsConflict(err): // Another one has its name by now.
-		result.Changed, result.Text = false, "is gone already, for node "+running.Node
-	case err != nil:
-		return Result{}, cluster.Explain(err, "delete", resource)
-	}
-	return result, nil
-}
-
-// Irrevocable names the effects that an abort cannot undo.
-const Irrevocable = "What a remediator has done already is not taken back: a power-off or a reboot that was sent, evicted pods, taints, the deletion of a Machine. " +
+// irrevocable names the effects that an abort cannot undo.
+const irrevocable = "What a remediator has done already is not taken back: a power-off or a reboot that was sent, evicted pods, taints, the deletion of a Machine. " +
 	"An object with a finalizer stays until its remediator has let go of it"
-
-// TooMany refuses an abort of more nodes than the user expects.
-func TooMany(name string, running []Running, limit int) error {
-	nodes := sets.New[string]()
-	for i := range running {
-		nodes.Insert(running[i].Node)
-	}
-	if nodes := nodes.Len(); nodes > limit {
-		return &cluster.Error{Sentence: fmt.Sprintf("NodeHealthCheck %s remediates %d nodes, more than --limit %d: give a higher one if you mean all of them.", name, nodes, limit)}
-	}
-	return nil
-}

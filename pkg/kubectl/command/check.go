@@ -40,12 +40,12 @@ It exits with 0 if all is well, with 1 if something is not, and with 2 if nothin
 could look at, and a part could not be read. Parts that take a permission that you do not have need an admin.`,
 		Example: `  kubectl apply --server-side -f install.yaml && kubectl nhc check --wait`,
 		GroupID: looking,
-		Args:    cobra.NoArgs,
+		Args:    noName,
 		RunE: func(command *cobra.Command, _ []string) error {
 			return r.runCheck(command.Context(), &options)
 		},
 	}
-	options.out.add(command, formatTable, formatJSON, formatYAML)
+	options.out.add(command)
 	command.Flags().StringVar(&options.leaseNamespace, "lease-namespace", defaultLeaseNamespace, "Namespace of the leases of nodes")
 	command.Flags().BoolVar(&options.wait, "wait", false, "Wait until all that you may see is well")
 	command.Flags().DurationVar(&options.timeout, "timeout", 2*time.Minute, "How long to wait")
@@ -69,14 +69,14 @@ func (r *root) runCheck(ctx context.Context, options *checkOptions) error {
 	if err != nil {
 		return err
 	}
-	if err := r.show(options.out, report, report.Print); err != nil {
+	if err := r.show(&options.out, "Installation", report, report.Print); err != nil {
 		return err
 	}
 	switch problems, admin, unread := report.Count(); {
 	case problems > 0:
-		return &cluster.Error{Sentence: fmt.Sprintf("The installation is not in order: %s.", view.Counted(problems, "problem"))}
+		return found{&cluster.Error{Sentence: fmt.Sprintf("The installation is not in order: %s.", view.Counted(problems, "problem"))}}
 	case admin+unread > 0:
-		return unseen{&cluster.Error{Sentence: fmt.Sprintf("Nothing is wrong in what could be seen: %d parts need an admin, %d could not be read.", admin, unread)}}
+		return &cluster.Error{Sentence: fmt.Sprintf("Nothing is wrong in what could be seen: %d parts need an admin, %d could not be read.", admin, unread)}
 	}
 	return nil
 }

@@ -28,27 +28,22 @@ func run(t *testing.T, args ...string) (out, errOut string, code int) {
 	return outBuffer.String(), errBuffer.String(), code
 }
 
-// TestErrors: one sentence, and exit code 1.
+// TestErrors: one sentence, and exit code 2.
 func TestErrors(t *testing.T) {
 	t.Parallel()
 	for want, args := range map[string][]string{
-		`There is no command "statsu": did you mean status?`:                       {"statsu"},
-		`There is no command "nodes": did you mean node?`:                          {"explain", "nodes", "x"},
-		`There is no command "w": kubectl nhc explain --help lists what there is.`: {"explain", "w"},
-		"unknown flag: --wach": {"status", "--wach"},
-		"Say why, with --reason: others see it, and resume by it.":                 {"pause", "a"},
-		"Say why, with --reason: others see it, and resume-all by it.":             {"stop-all"},
-		"Name the NodeHealthChecks, or give --all.":                                {"resume"},
-		"Give either --reason or --all-reasons.":                                   {"resume", "a", "--reason=b", "--all-reasons"},
-		`There is no dry run "maybe": use one of none, client, server.`:            {"hold", "a", "--dry-run=maybe"},
-		"Give --dry-run a value: --dry-run=client or --dry-run=server.":            {"pause", "a", "--dry-run", "--reason", "y"},
-		`There is no output format "xml" here: use one of text, json, yaml, name.`: {"hold", "a", "-o", "xml"},
-		"Name at least one Node: kubectl get nodes lists what there is.":           {"release"},
-		"Name one Node, not 0: kubectl get nodes lists what there is.":             {"explain", "node"},
-		"Name one at most, not 2: kubectl nhc status lists what there is.":         {"status", "a", "b"},
-		"A MachineHealthCheck is paused by an annotation: kubectl annotate machinehealthchecks.machine.openshift.io -n ns m cluster.x-k8s.io/paused=true, and cluster.x-k8s.io/paused- to resume.": {"pause", "ns/m", "--reason=x"},
-		"Give a --port from 1 to 65535, or leave it out for any that is free.":        {"dashboard", "--port=99999"},
-		"Cannot use the kubeconfig: stat /does/not/exist: no such file or directory.": {"status"},
+		`There is no command "statsu": did you mean status?`:                                       {"statsu"},
+		"unknown flag: --wach":                                                                     {"status", "--wach"},
+		"Say why, with --reason: others see it, and resume by it.":                                 {"pause", "a"},
+		"Name health checks or nodes (node/NAME), or give one of --selector, --all and --cluster.": {"resume"},
+		"Only NodeHealthChecks can be aborted: a Machine that is being deleted stays so.":          {"abort", "ns/m", "--reason=x"},
+		`There is no dry run "client": use --dry-run=server.`:                                      {"pause", "a", "--dry-run=client", "--reason=x"},
+		"Name a Node: kubectl get nodes lists what there is.":                                      {"confirm-healthy"},
+		"Name one Node at most, not 2: kubectl get nodes lists what there is.":                     {"explain", "w", "x"},
+		"Name one health check or budget at most, not 2: kubectl nhc status lists what there is.":  {"status", "a", "b"},
+		`kubectl nhc check takes no name, as "workers": kubectl nhc check --help.`:                 {"check", "workers"},
+		"Give a --port from 1 to 65535, or leave it out for any that is free.":                     {"dashboard", "--port=99999"},
+		"Cannot use the kubeconfig: stat /does/not/exist: no such file or directory.":              {"status"},
 	} {
 		want = "Error: " + want + "\n"
 		out, errOut, code := run(t, args...)
@@ -71,6 +66,34 @@ func TestHelp(t *testing.T) {
 	out, _, code := run(t)
 	require.Contains(t, out, "confirm-healthy")
 	require.Equal(t, ExitOK, code)
+	for _, command := range []string{"", "status", "pause"} {
+		out, _, _ = run(t, command, "--help")
+		require.NotContains(t, out, "--context string", "only the flags of the command itself")
+	}
+	require.Contains(t, out, "--selector")
+}
+
+// TestOutput: an answer for programs has a version and a kind, in each format of kubectl.
+func TestOutput(t *testing.T) {
+	t.Parallel()
+	out, _, _ := run(t, "version", "-o", "json")
+	require.Contains(t, out, `"apiVersion": "kubectl.nhc-controller.io/v1alpha1"`)
+	out, _, _ = run(t, "version", "-o", "jsonpath={.kind}")
+	require.Equal(t, "Version", out)
+	_, errOut, code := run(t, "version", "-o", "xml")
+	require.Contains(t, errOut, `output format "xml", allowed formats are`)
+	require.Equal(t, ExitError, code)
+	_, errOut, _ = run(t, "version", "-o", "name")
+	require.Contains(t, errOut, `output format "name", allowed formats are`)
+}
+
+// TestAboutMachine: what explain takes for a node, and what for a Machine.
+func TestAboutMachine(t *testing.T) {
+	t.Parallel()
+	for want, args := range map[string][]string{"false n": {"n"}, "false no/n": {"no/n"}, "false x": {"node", "x"}, "true ns/m": {"ns/m"}, "true m": {"machine", "m"}} {
+		machine, rest := aboutMachine(args)
+		require.Equal(t, want, fmt.Sprint(machine, " ", rest[0]))
+	}
 }
 
 // TestAPIServer: answers that no cluster should give.
@@ -108,8 +131,8 @@ func TestCheckExits(t *testing.T) {
 		message, sentence string
 		code              int
 	}{
-		"no permission": {`User \"ann\" cannot list resource \"x\"`, "Error: Nothing is wrong in what could be seen: 6 parts need an admin, 0 could not be read.\n", ExitUnseen},
-		"denied":        {"no NodeHealthChecks here", "Error: The installation is not in order: 1 problem.\n", ExitError},
+		"no permission": {`User \"ann\" cannot list resource \"x\"`, "Error: Nothing is wrong in what could be seen: 6 parts need an admin, 0 could not be read.\n", ExitError},
+		"denied":        {"no NodeHealthChecks here", "Error: The installation is not in order: 1 problem.\n", ExitFound},
 	} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "application/json")

@@ -21,7 +21,6 @@ import (
 
 	"github.com/nhc-controller/nhc-controller/pkg/dashboard"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/cluster"
-	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
 )
 
 const (
@@ -38,7 +37,6 @@ const (
 func (r *root) dashboard() *cobra.Command {
 	var (
 		port           int
-		open           bool
 		leaseNamespace string
 	)
 	command := &cobra.Command{
@@ -50,9 +48,9 @@ the cluster. They show what you may read, and change nothing.
 
 The address has a token in it: who knows it sees what you may see. Ctrl-C ends it all.`,
 		Example: `  kubectl nhc dashboard
-  kubectl nhc dashboard --port 8080 --open`,
+  kubectl nhc dashboard --port 8080`,
 		GroupID: looking,
-		Args:    cobra.NoArgs,
+		Args:    noName,
 		RunE: func(command *cobra.Command, _ []string) error {
 			if port < 0 || port > math.MaxUint16 {
 				return &cluster.Error{Sentence: "Give a --port from 1 to 65535, or leave it out for any that is free."}
@@ -72,17 +70,16 @@ The address has a token in it: who knows it sees what you may see. Ctrl-C ends i
 			defer cancel()
 			running.Go(func() { source.Run(ctx) })
 			pages := dashboard.New(dashboard.Config{Source: source, Now: r.Now, Cluster: r.clusterName()})
-			return r.serve(ctx, pages, port, open)
+			return r.serve(ctx, pages, port)
 		},
 	}
 	command.Flags().IntVar(&port, "port", 0, "Port to listen on, 0 for any that is free")
-	command.Flags().BoolVar(&open, "open", false, "Open the pages in your browser")
 	command.Flags().StringVar(&leaseNamespace, "lease-namespace", defaultLeaseNamespace, "Namespace of the leases of nodes")
 	return command
 }
 
 // serve serves the pages behind a new token until the context ends.
-func (r *root) serve(ctx context.Context, pages http.Handler, port int, open bool) error {
+func (r *root) serve(ctx context.Context, pages http.Handler, port int) error {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp4", net.JoinHostPort(loopback, strconv.Itoa(port)))
 	if err != nil {
 		return &cluster.Error{Sentence: fmt.Sprintf("Cannot listen on port %d: choose another --port, or leave it out (%v).", port, err), Cause: err}
@@ -101,9 +98,6 @@ func (r *root) serve(ctx context.Context, pages http.Handler, port int, open boo
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	err = r.print("The dashboard is at\n\n  http://" + host + door.Path() + "\n\nWho knows this address sees what you may see. Ctrl-C ends it.\n")
-	if err == nil && open {
-		r.openBrowser("http://" + host + door.Admit(rand.Text()))
-	}
 	if err == nil {
 		select {
 		case err = <-served:
@@ -119,17 +113,6 @@ func (r *root) serve(ctx context.Context, pages http.Handler, port int, open boo
 		return nil
 	}
 	return err
-}
-
-// openBrowser opens an address. That it does not work is no failure: the address is printed.
-func (r *root) openBrowser(address string) {
-	err := errors.New("there is none")
-	if r.Open != nil {
-		err = r.Open(address)
-	}
-	if err != nil {
-		fmt.Fprintln(r.ErrOut, "Cannot open a browser, open the address yourself: "+view.Clean(err.Error()))
-	}
 }
 
 // clusterName returns the context of the kubeconfig, empty if there is none.

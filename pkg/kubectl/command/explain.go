@@ -4,6 +4,9 @@
 package command
 
 import (
+	"cmp"
+	"context"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -15,104 +18,103 @@ import (
 // defaultLeaseNamespace is where the controller keeps the leases of nodes (spec 3).
 const defaultLeaseNamespace = "medik8s-leases"
 
-func (r *root) explain() *cobra.Command {
-	command := &cobra.Command{
-		Use:   "explain",
-		Short: "Explain why a node or a Machine is remediated, or why not",
-		Long:  `Explains what the health checks make of a node, or of a Machine.`,
-		Example: `  kubectl nhc explain node node-3
-  kubectl nhc explain machine openshift-machine-api/worker-3`,
-		GroupID: looking,
-		Args:    subcommand,
-		RunE:    func(command *cobra.Command, _ []string) error { return command.Help() },
-	}
-	command.AddCommand(r.explainNode(), r.explainMachine())
-	return command
+// explainOptions are the flags of explain.
+type explainOptions struct {
+	out            output
+	leaseNamespace string
 }
 
-func (r *root) explainNode() *cobra.Command {
-	var (
-		out            output
-		leaseNamespace string
-	)
+func (r *root) explain() *cobra.Command {
+	var options explainOptions
 	command := &cobra.Command{
-		Use:   "node NODE",
-		Short: "Explain why a node is remediated, or why not",
+		Use:   "explain NODE | node/NODE | machine NAMESPACE/NAME",
+		Short: "Explain why a node or a Machine is remediated, or why not",
 		Long: `Compares the conditions of a node with each NodeHealthCheck that selects it, or says why none
 does; what the controller has decided, and what happens next and when; what holds for the whole
 health check; the steps with the conditions of their remediation objects; the lease of the node;
-and recent events.`,
-		Example:           `  kubectl nhc explain node node-3`,
-		Args:              exactlyOne("Node", "kubectl get nodes"),
-		ValidArgsFunction: cobra.CompletionFunc(r.complete(false, cluster.NodeNames)),
+and recent events.
+
+For a Machine: which MachineHealthChecks select it, and the same. The namespace can be given
+with --namespace, too. To read the Machine itself you need get on machines; without, it shows
+what MachineHealthChecks have reported.`,
+		Example: `  kubectl nhc explain node-3
+  kubectl nhc explain machine openshift-machine-api/worker-3`,
+		GroupID: looking,
+		Args: func(command *cobra.Command, args []string) error {
+			_, rest := aboutMachine(args)
+			return between(1, 1, "Node", "kubectl get nodes")(command, rest)
+		},
+		ValidArgsFunction: r.complete(false, cluster.NodeNames, true),
 		RunE: func(command *cobra.Command, args []string) error {
-			ctx, node := command.Context(), args[0]
 			clients, err := r.clients()
 			if err != nil {
 				return err
 			}
-			snapshot, err := cluster.Read(ctx, clients, cluster.Everything)
-			if err != nil {
-				return err
+			machine, rest := aboutMachine(args)
+			if machine {
+				return r.explainMachine(command.Context(), clients, &options, rest[0])
 			}
-			details, err := cluster.ReadDetails(ctx, clients, snapshot, node, leaseNamespace)
-			if err != nil {
-				return err
-			}
-			explanation := view.NewExplanation(node, snapshot, details, r.Now())
-			if explanation == nil {
-				return notFound("Node", node, view.NodeNames(snapshot), "kubectl get nodes")
-			}
-			return r.show(out, explanation, explanation.Print)
+			name, _ := nodeOf(rest[0])
+			return r.explainNode(command.Context(), clients, &options, cmp.Or(name, rest[0]))
 		},
 	}
-	out.add(command, formatTable, formatJSON, formatYAML)
-	command.Flags().StringVar(&leaseNamespace, "lease-namespace", defaultLeaseNamespace, "Namespace of the leases of nodes")
+	options.out.add(command)
+	command.Flags().StringVar(&options.leaseNamespace, "lease-namespace", defaultLeaseNamespace, "Namespace of the leases of nodes")
 	return command
 }
 
-func (r *root) explainMachine() *cobra.Command {
-	var out output
-	command := &cobra.Command{
-		Use:   "machine NAMESPACE/NAME",
-		Short: "Explain why a Machine is replaced, or why not",
-		Long: `Shows which MachineHealthChecks select a Machine, what they have decided about it, what
-happens next and when, and what to do. The namespace can be given with --namespace, too.
-To read the Machine itself you need get on machines; without, it shows what
-MachineHealthChecks have reported.`,
-		Example: `  kubectl nhc explain machine openshift-machine-api/worker-3`,
-		Args:    exactlyOne("Machine", "kubectl nhc status"),
-		RunE: func(command *cobra.Command, args []string) error {
-			ctx := command.Context()
-			clients, err := r.clients()
-			if err != nil {
-				return err
-			}
-			namespace, name, both := strings.Cut(args[0], "/")
-			if !both {
-				namespace, name = clients.Namespace, args[0]
-			}
-			if namespace == "" || name == "" {
-				return &cluster.Error{Sentence: "Name the Machine as NAMESPACE/NAME, or give --namespace."}
-			}
-			snapshot, err := cluster.Read(ctx, clients, cluster.Kinds{Budgets: true, MachineHealthChecks: true, Leader: true})
-			if err != nil {
-				return err
-			}
-			machine, err := cluster.ReadMachine(ctx, clients, snapshot, namespace, name)
-			if err != nil {
-				return err
-			}
-			explanation := view.NewMachineExplanation(namespace, name, snapshot, machine, r.Now())
-			if explanation == nil && len(snapshot.Missing) > 0 {
-				return &cluster.Error{Sentence: snapshot.Missing[0].Reason}
-			}
-			if explanation == nil {
-				return notFound("Machine", args[0], view.MachineNames(snapshot), "kubectl get machines -A")
-			}
-			return r.show(out, explanation, explanation.Print)
-		},
+// aboutMachine reports whether arguments name a Machine, and returns those without a kind. Only a
+// Machine has a namespace.
+func aboutMachine(args []string) (machine bool, rest []string) {
+	if len(args) == 2 && slices.Contains([]string{"node", "nodes", "no", "machine", "machines"}, args[0]) {
+		return strings.HasPrefix(args[0], "machine"), args[1:]
 	}
-	out.add(command, formatTable, formatJSON, formatYAML)
-	return command
+	if len(args) == 1 {
+		_, node := nodeOf(args[0])
+		return strings.Contains(args[0], "/") && !node, args
+	}
+	return false, args
+}
+
+func (r *root) explainNode(ctx context.Context, clients *cluster.Clients, options *explainOptions, node string) error {
+	snapshot, err := cluster.Read(ctx, clients, cluster.Everything)
+	if err != nil {
+		return err
+	}
+	details, err := cluster.ReadDetails(ctx, clients, snapshot, node, options.leaseNamespace)
+	if err != nil {
+		return err
+	}
+	explanation := view.NewExplanation(node, snapshot, details, r.Now())
+	if explanation == nil {
+		return notFound("Node", node, view.NodeNames(snapshot), "kubectl get nodes")
+	}
+	return r.show(&options.out, "Explanation", explanation, explanation.Print)
+}
+
+func (r *root) explainMachine(ctx context.Context, clients *cluster.Clients, options *explainOptions, machine string) error {
+	namespace, name, both := strings.Cut(machine, "/")
+	if !both {
+		namespace, name = clients.Namespace, machine
+	}
+	if namespace == "" || name == "" {
+		return &cluster.Error{Sentence: "Name the Machine as NAMESPACE/NAME, or give --namespace."}
+	}
+	snapshot, err := cluster.Read(ctx, clients, cluster.Kinds{Budgets: true, MachineHealthChecks: true, Leader: true})
+	if err != nil {
+		return err
+	}
+	read, err := cluster.ReadMachine(ctx, clients, snapshot, namespace, name)
+	if err != nil {
+		return err
+	}
+	explanation := view.NewMachineExplanation(namespace, name, snapshot, read, r.Now())
+	switch {
+	case explanation != nil:
+		return r.show(&options.out, "MachineExplanation", explanation, explanation.Print)
+	case len(snapshot.Missing) > 0:
+		return &cluster.Error{Sentence: snapshot.Missing[0].Reason}
+	default:
+		return notFound("Machine", machine, view.MachineNames(snapshot), "kubectl get machines -A")
+	}
 }

@@ -4,6 +4,7 @@
 package command
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -17,25 +18,24 @@ import (
 func (r *root) history() *cobra.Command {
 	var (
 		out   output
-		node  string
 		since string
 	)
 	command := &cobra.Command{
-		Use:   "history [NAME]",
+		Use:   "history [node/NAME | CHECK]",
 		Short: "Show what happened before",
 		Long: `Shows the episodes that the status of NodeHealthChecks and MachineHealthChecks records: when a
-node became unhealthy, what was tried, how long it took, and how it ended. With a NAME,
-only those of that health check. Status keeps 20 episodes by default, see
+node became unhealthy, what was tried, how long it took, and how it ended. With a name, only
+those of that node, Machine or health check. Status keeps 20 episodes by default, see
 spec.remediationHistoryLimit. The dashboard draws them.`,
 		Example: `  kubectl nhc history
   kubectl nhc history workers --since 7d
-  kubectl nhc history --node node-3 -o wide`,
+  kubectl nhc history node/node-3 -o wide`,
 		GroupID:           looking,
-		Args:              atMostOne,
-		ValidArgsFunction: cobra.CompletionFunc(r.complete(false, cluster.HealthCheckNames)),
+		Args:              between(0, 1, "node or health check", "kubectl nhc status"),
+		ValidArgsFunction: r.complete(false, cluster.CheckNames, true),
 		RunE: func(command *cobra.Command, args []string) error {
 			now := r.Now()
-			filter := view.Filter{Node: node}
+			filter := view.Filter{}
 			if since != "" {
 				age, err := parseAge(since)
 				if err != nil {
@@ -47,27 +47,27 @@ spec.remediationHistoryLimit. The dashboard draws them.`,
 			if err != nil {
 				return err
 			}
-			snapshot, err := cluster.Read(command.Context(), clients, cluster.Kinds{MachineHealthChecks: true, Nodes: node != ""})
+			snapshot, err := cluster.Read(command.Context(), clients, cluster.Kinds{MachineHealthChecks: true, Nodes: len(args) > 0})
 			if err != nil {
 				return err
 			}
 			if len(args) > 0 {
-				filter.Check = args[0]
-				if names := view.Checks(snapshot); !slices.Contains(names, filter.Check) {
-					return notFound("health check", filter.Check, names, "kubectl nhc status")
+				node, isNode := nodeOf(args[0])
+				if !isNode && slices.Contains(view.Checks(snapshot), args[0]) {
+					filter.Check = args[0]
+				} else {
+					filter.Node = cmp.Or(node, args[0])
 				}
 			}
 			history := view.NewHistory(snapshot, filter, now)
-			if names, all := view.Targets(snapshot); node != "" && len(history.Episodes) == 0 && all && !slices.Contains(names, node) {
-				return notFound("Node or Machine", node, names, "kubectl get nodes")
+			if names, all := view.Targets(snapshot); filter.Node != "" && len(history.Episodes) == 0 && all && !slices.Contains(names, filter.Node) {
+				return notFound("node or health check", args[0], append(view.Checks(snapshot), names...), "kubectl nhc status")
 			}
-			return r.show(out, history, func(printer *view.Printer) { history.Print(printer, out.format == formatWide) })
+			return r.show(&out, "History", history, func(printer *view.Printer) { history.Print(printer, out.format == formatWide) })
 		},
 	}
-	out.add(command, formatTable, formatWide, formatJSON, formatYAML)
-	command.Flags().StringVar(&node, "node", "", "Show only this node or Machine")
+	out.add(command, formatWide)
 	command.Flags().StringVar(&since, "since", "", "Show only what had not ended this long ago, such as 12h or 7d")
-	_ = command.RegisterFlagCompletionFunc("node", cobra.CompletionFunc(r.complete(true, cluster.NodeNames))) // The flag exists.
 	return command
 }
 

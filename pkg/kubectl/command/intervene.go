@@ -8,216 +8,195 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/util/retry"
 
-	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
-	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/cluster"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
 )
 
-// formatText is the format of results in sentences.
-const formatText = "text"
-
-// change is a command that changes something.
+// change is a command that changes something, as the user.
 type change struct {
 	*root
+	*cluster.Clients
 	output output
-	dryRun string
-	// needs are the permissions for everything that the command does, as part of a sentence.
-	needs string
+	// dryRun is empty, or has the API server check the changes, and not store them.
+	dryRun   string
+	patience time.Duration
 }
 
-// needsOperate is what commands need that intervene.
-const needsOperate = "ask for the ClusterRole nhc-operate"
+// dryRunServer is the one dry run that there is: without the API server there would be nothing to learn.
+const dryRunServer = "server"
 
-// dryRunWithoutValue stands for what old versions of kubectl took for --dry-run=client.
-const dryRunWithoutValue = "without a value"
-
-// intervention returns a command that changes something, with the flags that all of them have.
-func (r *root) intervention(command *cobra.Command, needs string) (*cobra.Command, *change) {
-	c := &change{root: r, needs: needs}
+// intervention completes a command that changes something, with the flags that all of them have.
+func (r *root) intervention(command *cobra.Command, do func(context.Context, *change, []string) error) *cobra.Command {
+	c := &change{root: r, patience: patience}
 	command.GroupID = intervening
-	c.output.add(command, formatText, formatJSON, formatYAML, formatName)
-	modes := []string{string(DryRunNone), string(DryRunClient), string(DryRunServer)}
-	command.Flags().StringVar(&c.dryRun, "dry-run", modes[0], "none: make the change; client: send nothing; server: have it checked, and not stored")
-	command.Flags().Lookup("dry-run").NoOptDefVal = dryRunWithoutValue
-	_ = command.RegisterFlagCompletionFunc("dry-run", cobra.FixedCompletions(modes, cobra.ShellCompDirectiveNoFileComp)) // The flag exists.
-	return command, c
+	c.output.add(command, formatName)
+	command.Flags().StringVar(&c.dryRun, "dry-run", "", dryRunServer+": have the API server check the change, and not store it")
+	_ = command.RegisterFlagCompletionFunc("dry-run", cobra.FixedCompletions([]string{dryRunServer}, cobra.ShellCompDirectiveNoFileComp)) // The flag exists.
+	command.RunE = func(command *cobra.Command, args []string) (err error) {
+		if c.dryRun != "" && c.dryRun != dryRunServer {
+			return &cluster.Error{Sentence: fmt.Sprintf("There is no dry run %q: use --dry-run=server.", c.dryRun)}
+		}
+		if c.Clients, err = r.clients(); err != nil {
+			return err
+		}
+		return do(command.Context(), c, args)
+	}
+	return command
 }
 
-// intervener returns the Intervener that makes the changes.
-func (c *change) intervener() (*Intervener, error) {
-	mode := DryRun(c.dryRun)
-	switch mode {
-	case DryRunNone, DryRunClient, DryRunServer:
-	case dryRunWithoutValue:
-		return nil, &cluster.Error{Sentence: "Give --dry-run a value: --dry-run=client or --dry-run=server."}
-	default:
-		return nil, &cluster.Error{Sentence: fmt.Sprintf("There is no dry run %q: use one of none, client, server.", c.dryRun)}
+// report prints the result of a change.
+func (c *change) report(result result) error {
+	if !c.output.forPeople() {
+		return c.output.printObject(c.root, result.object)
 	}
-	clients, err := c.clients()
-	if err != nil {
-		return nil, err
+	text := result.title + " " + result.text + "."
+	if result.changed && c.dryRun != "" {
+		text += " (server dry run)"
 	}
-	return &Intervener{Clients: clients, DryRun: mode}, nil
-}
-
-// report prints the result of an intervention.
-func (c *change) report(result Result) error {
-	switch c.output.format {
-	case formatText:
-		text := result.Resource.Resource
-		if kind := singular[text]; kind != "" {
-			text = kind
-		}
-		text += " " + result.Name + " " + result.Text + "."
-		if c.dryRun != string(DryRunNone) {
-			text += " (" + c.dryRun + " dry run)"
-		}
-		printer := c.printer()
-		printer.Line(0, view.Text(text))
-		return printed(printer)
-	case formatName:
-		return c.printName(result.Resource, result.Name)
-	default:
-		return c.encode(c.output.format, result.Object)
-	}
+	printer := c.printer()
+	printer.Line(0, view.Text(text))
+	return printed(printer)
 }
 
 // warn says that no controller is at work: then the change has no effect yet.
-func (c *change) warn(ctx context.Context, clients *cluster.Clients) {
-	leader, _ := cluster.ReadLeader(ctx, clients) // Without an answer there is no warning.
+func (c *change) warn(ctx context.Context) {
+	leader, _ := cluster.ReadLeader(ctx, c.Clients) // Without an answer there is no warning.
 	if problem := leader.Problem(c.Now()); problem != "" {
 		fmt.Fprintln(c.ErrOut, "Warning: "+view.Clean(problem))
 	}
 }
 
-// needed names all permissions of the command in an error about one missing permission.
-func (c *change) needed(err error) error {
-	if known, ok := errors.AsType[*cluster.Error](err); ok && known.Denied != "" {
-		return &cluster.Error{Sentence: known.Denied + ": " + c.needs + ".", Cause: err}
-	}
-	return err
-}
-
-// singular are the names of kinds in sentences.
-var singular = map[string]string{v1alpha1.Plural: v1alpha1.Kind, nhcv1alpha1.BudgetPlural: nhcv1alpha1.BudgetKind, "nodes": "Node"}
-
-// each does the same to several objects. It goes on after an error.
-func (c *change) each(ctx context.Context, names []string, kind string, list func(context.Context, *cluster.Clients) ([]string, error), do func(*Intervener, string) (Result, error)) error {
-	intervener, err := c.intervener()
-	if err != nil {
-		return err
-	}
+// each does the same to several targets. It goes on after an error.
+func (c *change) each(ctx context.Context, targets []target, do func(context.Context, target) (result, error)) error {
 	var errs []error
-	defer c.warn(ctx, intervener.Clients)
-	for _, name := range names {
-		result, err := do(intervener, name)
-		if apierrors.IsNotFound(err) && !cluster.NotServed(err) {
-			known, listErr := list(ctx, intervener.Clients)
-			if listErr == nil {
-				err = notFound(kind, name, known, "kubectl get "+kind)
-			}
-		}
-		if apierrors.IsConflict(err) {
-			err = &cluster.Error{Sentence: fmt.Sprintf("%s %s changes all the time: try again.", kind, name), Cause: err}
-		}
+	for _, t := range targets {
+		made, err := do(ctx, t)
 		if err == nil {
-			err = c.report(result)
+			err = c.report(made)
 		}
-		if err != nil {
-			errs = append(errs, c.needed(err))
-		}
+		errs = append(errs, c.explained(ctx, t, err))
 	}
 	return errors.Join(errs...)
+}
+
+// explained proposes names that are there if a target is not. A node may have been meant.
+func (c *change) explained(ctx context.Context, t target, err error) error {
+	if !apierrors.IsNotFound(err) || cluster.NotServed(err) {
+		return err
+	}
+	list, name := cluster.CheckNames, strings.TrimPrefix(t.namespace+"/"+t.name, "/")
+	if t.subject == node {
+		list = cluster.NodeNames
+	}
+	names, _ := list(ctx, c.Clients) // Without an answer there is nothing to propose.
+	if t.subject == nodeHealthCheck {
+		if _, err := c.Kube.CoreV1().Nodes().Get(ctx, t.name, metav1.GetOptions{}); err == nil {
+			return proposing(t.kind, name, []string{"node/" + t.name}, t.lister)
+		}
+	}
+	return notFound(t.kind, name, names, t.lister)
 }
 
 // FieldManager is the name under which the API server records the changes.
 const FieldManager = "kubectl-nhc"
 
-// DryRun says how far a change goes.
-type DryRun string
-
-const (
-	// DryRunNone makes the change.
-	DryRunNone DryRun = "none"
-	// DryRunClient sends nothing that changes anything.
-	DryRunClient DryRun = "client"
-	// DryRunServer has the API server check the change, and not store it.
-	DryRunServer DryRun = "server"
-)
-
-// Intervener makes changes as the user.
-type Intervener struct {
-	*cluster.Clients
-	DryRun DryRun
-}
-
-// Result is the result of an intervention.
-type Result struct {
-	// Resource and Name are those of the object.
-	Resource schema.GroupResource
-	Name     string
-	// Object is the object as it is now, or would be. It is nil if it does not exist.
-	Object runtime.Object
-	// Changed is false if nothing had to be done.
-	Changed bool
-	// Text says in a sentence or two what was done, and what it does not do.
-	Text string
+// result is what has become of an object.
+type result struct {
+	// title names the object in a sentence.
+	title string
+	// object is as it is now, or would be.
+	object *unstructured.Unstructured
+	// changed is false if nothing had to be done.
+	changed bool
+	// text says in a sentence or two what was done, and what it does not do.
+	text string
 }
 
 // sent returns the value of the field dryRun of the options of a write.
-func (i *Intervener) sent() []string {
-	if i.DryRun == DryRunServer {
+func (c *change) sent() []string {
+	if c.dryRun != "" {
 		return []string{metav1.DryRunAll}
 	}
 	return nil
 }
 
-func (i *Intervener) patchOptions() metav1.PatchOptions {
-	return metav1.PatchOptions{DryRun: i.sent(), FieldManager: FieldManager}
+// edit is what is to become of an object.
+type edit struct {
+	text string
+	// verb is patch, create or delete, empty if nothing has to be done.
+	verb string
+	// body is a merge patch, or the new object.
+	body map[string]any
 }
 
-// patchOf returns a merge patch of one object. It is refused if the object is another one of the same name by now,
-// and if it is about the version that was read, also if it has changed.
-func patchOf(object metav1.Object, version bool, patch map[string]any) ([]byte, error) {
-	metadata, ok := patch["metadata"].(map[string]any)
-	if !ok {
-		metadata = map[string]any{}
-		patch["metadata"] = metadata
+// update writes what change makes of an object, bound to the version that was read. It tries again if another client has
+// changed the object in between. The object is empty if it may be created.
+func (c *change) update(ctx context.Context, t target, change func(*unstructured.Unstructured) (edit, error)) (made result, err error) {
+	var client dynamic.ResourceInterface = c.Dynamic.Resource(t.resource)
+	if t.namespace != "" {
+		client = c.Dynamic.Resource(t.resource).Namespace(t.namespace)
 	}
-	metadata["uid"] = object.GetUID()
-	if version {
-		metadata["resourceVersion"] = object.GetResourceVersion()
-	}
-	encoded, err := json.Marshal(patch)
-	if err != nil {
-		return nil, fmt.Errorf("encoding the patch: %w", err)
-	}
-	return encoded, nil
-}
-
-// untilCurrent repeats an attempt, which reads the object first, as long as another client changes it
-// in between.
-func untilCurrent(ctx context.Context, attempt func(context.Context) (Result, error)) (result Result, err error) {
 	err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-		result, err = attempt(ctx)
+		object, err := client.Get(ctx, t.name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) && !cluster.NotServed(err) && t.create != nil {
+			object, err = &unstructured.Unstructured{Object: map[string]any{}}, nil
+		}
+		if err != nil {
+			return cluster.Explain(err, "get", t.resource.Resource)
+		}
+		wanted, err := change(object)
+		if err == nil && wanted.verb != "" {
+			object, err = c.write(ctx, client, t, object, wanted)
+		}
+		made = result{title: t.String(), object: object, changed: wanted.verb != "", text: wanted.text}
 		return err
 	})
-	return result, err
+	if apierrors.IsConflict(err) {
+		err = &cluster.Error{Sentence: t.String() + " changes all the time: try again.", Cause: err}
+	}
+	return made, err
 }
 
-// explainWrite explains the error of a write, except a conflict, which is tried again.
-func explainWrite(err error, verb, resource string) error {
-	if apierrors.IsConflict(err) {
-		return err
+// write makes one change, unless another client was faster: then the error is a conflict.
+func (c *change) write(ctx context.Context, client dynamic.ResourceInterface, t target, object *unstructured.Unstructured, wanted edit) (written *unstructured.Unstructured, err error) {
+	version := object.GetResourceVersion()
+	switch wanted.verb {
+	case "create":
+		written, err = client.Create(ctx, &unstructured.Unstructured{Object: wanted.body}, metav1.CreateOptions{DryRun: c.sent(), FieldManager: FieldManager})
+	case "delete":
+		written = object
+		err = client.Delete(ctx, t.name, metav1.DeleteOptions{DryRun: c.sent(), Preconditions: &metav1.Preconditions{ResourceVersion: &version}})
+	default:
+		fields, _ := wanted.body["metadata"].(map[string]any)
+		metadata := map[string]any{"resourceVersion": version}
+		maps.Copy(metadata, fields)
+		wanted.body["metadata"] = metadata
+		body, encodeErr := json.Marshal(wanted.body)
+		if encodeErr != nil {
+			return nil, fmt.Errorf("encoding the patch: %w", encodeErr)
+		}
+		written, err = client.Patch(ctx, t.name, types.MergePatchType, body, metav1.PatchOptions{DryRun: c.sent(), FieldManager: FieldManager})
 	}
-	return cluster.Explain(err, verb, resource)
+	switch resource := t.resource.GroupResource(); {
+	case apierrors.IsAlreadyExists(err): // Another user has created it: look again.
+		return nil, apierrors.NewConflict(resource, t.name, err)
+	case apierrors.IsConflict(err):
+		return nil, err
+	case wanted.verb == "delete" && apierrors.IsNotFound(err):
+		return object, nil
+	default:
+		return written, cluster.Explain(err, wanted.verb, resource.Resource)
+	}
 }

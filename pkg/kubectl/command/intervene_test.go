@@ -12,11 +12,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	dynamicfake "k8s.io/client-go/dynamic/fake"
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
+	machinev1beta1 "github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned/fake"
@@ -24,23 +28,36 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
 )
 
-// intervener returns an Intervener on these objects, and the fake that records what it sends.
-func intervener(dryRun DryRun, objects ...runtime.Object) (*Intervener, *fake.Clientset) {
-	client := fake.NewSimpleClientset(objects...)
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node", UID: "n"}}
-	return &Intervener{Clients: &cluster.Clients{NHC: client, Kube: kubefake.NewClientset(node)}, DryRun: dryRun}, client
+// changing returns a change on these objects, and the fake that records what it sends.
+func changing(t *testing.T, objects ...runtime.Object) (*change, *dynamicfake.FakeDynamicClient) {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	require.NoError(t, v1alpha1.AddToScheme(scheme))
+	require.NoError(t, nhcv1alpha1.AddToScheme(scheme))
+	require.NoError(t, machinev1beta1.AddToScheme(scheme))
+	require.NoError(t, corev1.AddToScheme(scheme))
+	client := dynamicfake.NewSimpleDynamicClient(scheme, objects...)
+	var ours []runtime.Object
+	for _, object := range objects {
+		if _, is := object.(*corev1.Node); !is {
+			ours = append(ours, object)
+		}
+	}
+	clients := &cluster.Clients{NHC: fake.NewSimpleClientset(ours...), Kube: kubefake.NewClientset(), Dynamic: client}
+	return &change{root: &root{Environment: Environment{Now: time.Now}}, Clients: clients}, client
+}
+
+func meta(namespace, name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{Namespace: namespace, Name: name, UID: "u", ResourceVersion: "7"}
 }
 
 func paused(requests ...string) *v1alpha1.NodeHealthCheck {
-	return &v1alpha1.NodeHealthCheck{
-		ObjectMeta: metav1.ObjectMeta{Name: "a", UID: "u", ResourceVersion: "7"},
-		Spec:       v1alpha1.NodeHealthCheckSpec{PauseRequests: requests},
-	}
+	return &v1alpha1.NodeHealthCheck{ObjectMeta: meta("", "a"), Spec: v1alpha1.NodeHealthCheckSpec{PauseRequests: requests}}
 }
 
 func budget(change ...func(*nhcv1alpha1.RemediationBudgetSpec)) *nhcv1alpha1.RemediationBudget {
 	b := &nhcv1alpha1.RemediationBudget{
-		ObjectMeta: metav1.ObjectMeta{Name: StopBudget, UID: "u", ResourceVersion: "7"},
+		ObjectMeta: meta("", view.PauseBudget),
 		Spec:       nhcv1alpha1.RemediationBudgetSpec{NodeSelector: &metav1.LabelSelector{}, MaxConcurrent: new(intstr.FromInt32(0)), Reason: "r"},
 	}
 	for _, c := range change {
@@ -49,8 +66,18 @@ func budget(change ...func(*nhcv1alpha1.RemediationBudgetSpec)) *nhcv1alpha1.Rem
 	return b
 }
 
+// stored returns an object of ours as the fake keeps it.
+func stored(t *testing.T, object runtime.Object, kind schema.GroupVersionKind) *unstructured.Unstructured {
+	t.Helper()
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+	require.NoError(t, err)
+	kept := &unstructured.Unstructured{Object: fields}
+	kept.SetGroupVersionKind(kind)
+	return kept
+}
+
 // writes returns the verbs of the requests that change something.
-func writes(client *clienttesting.Fake) (verbs []string) {
+func writes(client *dynamicfake.FakeDynamicClient) (verbs []string) {
 	for _, action := range client.Actions() {
 		if verb := action.GetVerb(); verb != "get" && verb != "list" {
 			verbs = append(verbs, verb)
@@ -82,121 +109,197 @@ func TestStopsAll(t *testing.T) {
 	}
 }
 
-// TestStopsOfOthers: each reason has a budget of its own, and another budget with the name is neither changed
-// nor deleted.
-func TestStopsOfOthers(t *testing.T) {
+// TestScopes: each scope keeps the reasons of several people, and is as before when the last one has gone.
+func TestScopes(t *testing.T) {
 	t.Parallel()
-	i, client := intervener(DryRunNone, budget(func(s *nhcv1alpha1.RemediationBudgetSpec) { s.MaxConcurrent = new(intstr.FromInt32(3)) }))
-	for number, tc := range []struct{ reason, name, text string }{
-		{"incident 1", "stop-all-2", "created. No health check begins a remediation. Remediations that run continue"},
-		{"incident 2", "stop-all-3", `created. No health check begins a remediation. Remediations that run continue. Everything is also stopped for "incident 1"`},
-		{"incident 1", "stop-all-2", "is there already, for this reason. No health check begins a remediation. Remediations that run continue"},
+	workers := paused()
+	machines := &machinev1beta1.MachineHealthCheck{ObjectMeta: meta("ns", "m")}
+	other := &corev1.Node{ObjectMeta: meta("", "n")}
+	other.Labels = map[string]string{"theirs": ""}
+	for argument, tc := range map[string]struct {
+		target target
+		stored string // What is stored of two reasons.
+	}{
+		"a":         {targetOf("a"), `{"spec":{"pauseRequests":["first","second"]}}`},
+		"ns/m":      {targetOf("ns/m"), `{"metadata":{"annotations":{"cluster.x-k8s.io/paused":"first\nsecond"}}}`},
+		"node/n":    {targetOf("node/n"), `{"metadata":{"labels":{"theirs":"","remediation.medik8s.io/exclude-from-remediation":"true"},"annotations":{"nhc-controller.io/pause-reason":"first\nsecond"}}}`},
+		"--cluster": {theCluster, `{"spec":{"reason":"first\nsecond","maxConcurrent":0,"nodeSelector":{}}}`},
 	} {
-		result, err := i.StopAll(t.Context(), tc.reason)
-		require.NoError(t, err)
-		require.Equal(t, tc.name, result.Name, number)
-		require.Equal(t, tc.text, result.Text, number)
+		c, client := changing(t, workers, machines, other)
+		if tc.target.subject == wholeCluster { // The fake gives created objects no version.
+			client.PrependReactor("create", nhcv1alpha1.BudgetPlural, func(action clienttesting.Action) (bool, runtime.Object, error) {
+				action.(clienttesting.CreateAction).GetObject().(*unstructured.Unstructured).SetResourceVersion("7")
+				return false, nil, nil
+			})
+		}
+		does := func(want string, result result, err error) {
+			t.Helper()
+			require.NoError(t, err, argument)
+			require.Equal(t, want, result.text, argument)
+		}
+		const begun = "is paused: no remediation and no next step begins. What runs goes on"
+		result, err := c.resume(t.Context(), tc.target, "")
+		does("is not paused", result, err)
+		result, err = c.pause(t.Context(), tc.target, "first")
+		does(begun, result, err)
+		result, err = c.pause(t.Context(), tc.target, "first")
+		does("is paused for this reason already", result, err)
+		result, err = c.pause(t.Context(), tc.target, "second")
+		does(begun, result, err)
+		requireHas(t, tc.stored, result.object)
+		_, err = c.resume(t.Context(), tc.target, "")
+		require.EqualError(t, err, tc.target.String()+` is paused for 2 reasons: name one with --reason: "first", "second".`)
+		result, err = c.resume(t.Context(), tc.target, "third")
+		does(`is not paused for this reason, but still for "first", "second"`, result, err)
+		result, err = c.resume(t.Context(), tc.target, "first")
+		does(`is still paused for "second"`, result, err)
+		result, err = c.resume(t.Context(), tc.target, "")
+		does(`goes on. It was paused for "second"`, result, err)
+		result, err = c.resume(t.Context(), tc.target, "")
+		does("is not paused", result, err)
+		require.Len(t, writes(client), 4, argument)
 	}
-	_, err := i.ResumeAll(t.Context(), "", false)
-	require.EqualError(t, err, `Everything is stopped for 2 reasons: name one with --reason, or use --all-reasons: "incident 1", "incident 2".`)
-	_, err = i.ResumeAll(t.Context(), "incident", false)
-	require.EqualError(t, err, `Nothing is stopped for this reason. What is stopped is for "incident 1", "incident 2": name that with --reason.`)
-	require.Equal(t, []string{"create", "create"}, writes(&client.Fake))
-	results, err := i.ResumeAll(t.Context(), "incident 2", false)
-	require.NoError(t, err)
-	require.Equal(t, "stop-all-3", results[0].Name)
-	require.Equal(t, `deleted. It stopped everything for the reason "incident 2". Everything is still stopped for "incident 1"`, results[0].Text)
-	results, err = i.ResumeAll(t.Context(), "", false)
-	require.NoError(t, err)
-	require.Equal(t, "stop-all-2", results[0].Name)
-	results, err = i.ResumeAll(t.Context(), "", true)
-	require.NoError(t, err)
-	require.False(t, results[0].Changed)
-	require.Equal(t, []string{"create", "create", "delete", "delete"}, writes(&client.Fake), "the other budget stays")
-
-	brake := budget()
-	brake.Name = "brake"
-	require.NoError(t, client.Tracker().Add(brake))
-	_, err = i.ResumeAll(t.Context(), "", false)
-	require.EqualError(t, err, "stop-all has stopped nothing, but other budgets stop everything: kubectl delete remediationbudgets brake.")
 }
 
-// TestConflict: a request that somebody adds meanwhile is not lost.
+// requireHas requires that an object has these fields, and under metadata no other labels and annotations.
+func requireHas(t *testing.T, fields string, object *unstructured.Unstructured) {
+	t.Helper()
+	var want map[string]any
+	require.NoError(t, json.Unmarshal([]byte(fields), &want))
+	got := map[string]any{}
+	for key, value := range want {
+		part := map[string]any{}
+		for field := range value.(map[string]any) {
+			part[field] = object.Object[key].(map[string]any)[field]
+		}
+		got[key] = part
+	}
+	encoded, err := json.Marshal(got)
+	require.NoError(t, err)
+	require.JSONEq(t, fields, string(encoded))
+}
+
+// TestLabelWithoutReason: a label that was set by hand is a pause without a reason.
+func TestLabelWithoutReason(t *testing.T) {
+	t.Parallel()
+	labelled := &corev1.Node{ObjectMeta: meta("", "n")}
+	labelled.Labels = map[string]string{v1alpha1.LabelExclude: "true"}
+	c, _ := changing(t, labelled)
+	result, err := c.resume(t.Context(), targetOf("no/n"), "")
+	require.NoError(t, err)
+	require.Equal(t, "goes on. No reason was given", result.text)
+	result, err = c.pause(t.Context(), targetOf("nodes/n"), "mine")
+	require.NoError(t, err)
+	require.Equal(t, "mine", result.object.GetAnnotations()[v1alpha1.AnnotationPauseReason])
+	ineffective := labelled.DeepCopy()
+	ineffective.Labels[v1alpha1.LabelExclude] = "yes"
+	c, _ = changing(t, ineffective)
+	result, err = c.resume(t.Context(), targetOf("node/n"), "")
+	require.NoError(t, err)
+	require.False(t, result.changed)
+}
+
+// TestOtherBudgets: another budget with the name is neither changed nor deleted, and each one that stops everything is named.
+func TestOtherBudgets(t *testing.T) {
+	t.Parallel()
+	theirs := budget(func(s *nhcv1alpha1.RemediationBudgetSpec) { s.MaxConcurrent = new(intstr.FromInt32(3)) })
+	brake := budget(func(s *nhcv1alpha1.RemediationBudgetSpec) { s.Reason = "Maintenance, ask Kim." })
+	brake.Name = "brake"
+	c, client := changing(t, theirs, brake)
+	_, err := c.pause(t.Context(), theCluster, "x")
+	require.EqualError(t, err, "There is a RemediationBudget pause-cluster that does not stop everything: give it another name.")
+	result, err := c.resume(t.Context(), theCluster, "")
+	require.NoError(t, err)
+	require.Equal(t, "is not paused", result.text)
+	require.Empty(t, writes(client))
+	err = c.stops(t.Context())
+	require.EqualError(t, err, "RemediationBudget brake still lets nothing begin: Maintenance, ask Kim. To end it: kubectl delete remediationbudget brake")
+	_, is := err.(interface{ Unwrap() []error }).Unwrap()[0].(found)
+	require.True(t, is, "the exit code is 1")
+
+	c, _ = changing(t, budget())
+	c.dryRun = dryRunServer
+	require.NoError(t, c.stops(t.Context()), "it is there in a dry run")
+	c.dryRun = ""
+	require.EqualError(t, c.stops(t.Context()), "RemediationBudget pause-cluster still lets nothing begin: r. To end it: kubectl nhc resume --cluster")
+}
+
+// TestConflict: a request that another user adds meanwhile is not lost.
 func TestConflict(t *testing.T) {
 	t.Parallel()
-	i, client := intervener(DryRunNone, paused("first"))
+	c, client := changing(t, paused("first"))
 	refused := false
 	client.PrependReactor("patch", v1alpha1.Plural, func(action clienttesting.Action) (bool, runtime.Object, error) {
 		var sent v1alpha1.NodeHealthCheck
 		require.NoError(t, json.Unmarshal(action.(clienttesting.PatchAction).GetPatch(), &sent))
-		require.EqualValues(t, "u", sent.UID)
 		if refused {
 			require.Equal(t, "8", sent.ResourceVersion)
 			require.Equal(t, []string{"first", "second", "mine"}, sent.Spec.PauseRequests)
-			return true, &sent, nil
+			return false, nil, nil
 		}
 		refused = true
 		require.Equal(t, "7", sent.ResourceVersion)
 		current := paused("first", "second")
 		current.ResourceVersion = "8"
-		require.NoError(t, client.Tracker().Update(v1alpha1.SchemeGroupVersion.WithResource(v1alpha1.Plural), current, ""))
+		require.NoError(t, client.Tracker().Update(nodeHealthCheck.resource, stored(t, current, v1alpha1.SchemeGroupVersion.WithKind(v1alpha1.Kind)), ""))
 		return true, nil, apierrors.NewConflict(action.GetResource().GroupResource(), "a", nil)
 	})
-	result, err := i.Pause(t.Context(), "a", "mine")
+	_, err := c.pause(t.Context(), targetOf("a"), "mine")
 	require.NoError(t, err)
-	require.True(t, result.Changed)
-	require.Equal(t, []string{"patch", "patch"}, writes(&client.Fake))
+	require.Equal(t, []string{"patch", "patch"}, writes(client))
 }
 
-// TestStopRace: who loses against another stop finds it.
-func TestStopRace(t *testing.T) {
+// TestPauseRace: who loses against another pause of the cluster adds a reason to it.
+func TestPauseRace(t *testing.T) {
 	t.Parallel()
-	i, client := intervener(DryRunNone)
+	c, client := changing(t)
 	client.PrependReactor("create", nhcv1alpha1.BudgetPlural, func(action clienttesting.Action) (bool, runtime.Object, error) {
-		require.NoError(t, client.Tracker().Add(budget()))
-		return true, nil, apierrors.NewAlreadyExists(action.GetResource().GroupResource(), StopBudget)
+		require.NoError(t, client.Tracker().Add(stored(t, budget(), nhcv1alpha1.SchemeGroupVersion.WithKind(nhcv1alpha1.BudgetKind))))
+		return true, nil, apierrors.NewAlreadyExists(action.GetResource().GroupResource(), view.PauseBudget)
 	})
-	result, err := i.StopAll(t.Context(), "r")
+	result, err := c.pause(t.Context(), theCluster, "r")
 	require.NoError(t, err)
-	require.False(t, result.Changed)
-	require.Contains(t, result.Text, `is there already, for this reason`)
+	require.False(t, result.changed)
+	require.Equal(t, "is paused for this reason already", result.text)
 }
 
-// TestClientDryRun: nothing is sent, and the object is as it would be.
-func TestClientDryRun(t *testing.T) {
+// TestTakenIn: a pause of the cluster that no controller has taken in is not in force.
+func TestTakenIn(t *testing.T) {
+	t.Parallel()
+	taken := budget()
+	taken.Generation, taken.Status.ObservedGeneration = 2, 1
+	c, _ := changing(t, taken)
+	err := c.takenIn(t.Context())
+	require.ErrorContains(t, err, "The pause has no effect yet. No controller is at work")
+	require.IsType(t, found{}, err)
+	taken.Status.ObservedGeneration = 2
+	c, _ = changing(t, taken)
+	require.NoError(t, c.takenIn(t.Context()))
+}
+
+// TestDryRun: nothing is stored.
+func TestDryRun(t *testing.T) {
 	t.Parallel()
 	delayed := paused("x")
-	delayed.Status.UnhealthyNodes = []v1alpha1.UnhealthyNode{{Name: "node", HealthyDelayed: new(true), ConditionsHealthyTimestamp: new(metav1.Now())}}
-	i, client := intervener(DryRunClient, delayed)
-	results := map[string]Result{}
-	do := func(name string, result Result, err error) {
-		require.NoError(t, err, name)
-		require.True(t, result.Changed, name)
-		results[name] = result
+	delayed.Status.UnhealthyNodes = []v1alpha1.UnhealthyNode{{Name: "n", HealthyDelayed: new(true), ConditionsHealthyTimestamp: new(metav1.Now())}}
+	c, client := changing(t, delayed, &corev1.Node{ObjectMeta: meta("", "n")})
+	c.dryRun = dryRunServer
+	for _, do := range []func() (result, error){
+		func() (result, error) { return c.pause(t.Context(), targetOf("a"), "mine") },
+		func() (result, error) { return c.pause(t.Context(), theCluster, "mine") },
+		func() (result, error) { return c.confirm(t.Context(), targetOf("node/n")) },
+	} {
+		made, err := do()
+		require.NoError(t, err)
+		require.True(t, made.changed)
+		actions := client.Actions()
+		switch action := actions[len(actions)-1].(type) {
+		case clienttesting.PatchActionImpl:
+			require.Equal(t, []string{metav1.DryRunAll}, action.PatchOptions.DryRun)
+		case clienttesting.CreateActionImpl:
+			require.Equal(t, []string{metav1.DryRunAll}, action.CreateOptions.DryRun)
+		default:
+			require.Fail(t, "no write", "%v", action)
+		}
 	}
-	result, err := i.Pause(t.Context(), "a", "mine")
-	do("pause", result, err)
-	result, err = i.StopAll(t.Context(), "")
-	do("stop", result, err)
-	result, err = i.Hold(t.Context(), "node")
-	do("hold", result, err)
-	result, err = i.ConfirmHealthy(t.Context(), "node")
-	do("confirm", result, err)
-	require.Equal(t, []string{"x", "mine"}, results["pause"].Object.(*v1alpha1.NodeHealthCheck).Spec.PauseRequests)
-	require.True(t, view.StopsAll(results["stop"].Object.(*nhcv1alpha1.RemediationBudget)))
-	require.Equal(t, "true", results["hold"].Object.(*corev1.Node).Labels[v1alpha1.LabelExclude])
-	require.Contains(t, results["confirm"].Object.(*corev1.Node).Annotations, v1alpha1.AnnotationManuallyConfirmedHealthy)
-	require.Empty(t, writes(&client.Fake))
-	require.Empty(t, writes(&i.Kube.(*kubefake.Clientset).Fake))
-}
-
-// TestNodePatch: the patch has one key, and the uid of the node.
-func TestNodePatch(t *testing.T) {
-	t.Parallel()
-	i, _ := intervener(DryRunNone)
-	_, err := i.Hold(t.Context(), "node")
-	require.NoError(t, err)
-	actions := i.Kube.(*kubefake.Clientset).Actions()
-	sent := actions[len(actions)-1].(clienttesting.PatchAction).GetPatch()
-	require.JSONEq(t, `{"metadata":{"uid":"n","labels":{"remediation.medik8s.io/exclude-from-remediation":"true"}}}`, string(sent))
 }

@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -27,7 +26,6 @@ type lintOptions struct {
 	out                        output
 	files                      []string
 	recursive, offline, strict bool
-	account                    string
 }
 
 func (r *root) lint() *cobra.Command {
@@ -42,40 +40,35 @@ NAMESPACE/NAME.
 An error is what the API server refuses, in its words; no cluster is needed for that. Advice
 is about what it accepts: a limit that lets nothing begin, durations shorter than a
 reboot, and, compared with the cluster, selectors that overlap, select no node, or mix
-control plane and workers; templates and permissions that are missing. Where there is no
+control plane and workers; templates that are missing. Where there is no
 cluster, or with --offline, that part is left out, and the last lines say so.
 
 Of a Git repository, what has none of these kinds is skipped, and what has to be rendered or
 built first: templates, kustomizations and their patches.
 
-It exits with 0 if there are no errors, and with 1 if there are, or if something cannot be
-read. With --strict, it also exits with 1 if there is advice.`,
+It exits with 0 if there are no errors, with 1 if there are, and with 2 if it could not look. With
+--strict, it also exits with 1 if there is advice.`,
 		Example: `  kubectl nhc lint
   kubectl nhc lint workers
   kubectl nhc lint -f nodehealthchecks/ --offline --strict
   helm template ./chart | kubectl nhc lint -f -`,
 		GroupID:           looking,
-		Args:              cobra.MaximumNArgs(1),
-		ValidArgsFunction: cobra.CompletionFunc(r.complete(false, cluster.HealthCheckNames)),
+		Args:              between(0, 1, "health check or budget", "kubectl nhc status"),
+		ValidArgsFunction: r.complete(false, cluster.HealthCheckNames, false),
 		RunE: func(command *cobra.Command, args []string) error {
 			return r.runLint(command.Context(), &options, args)
 		},
 	}
-	options.out.add(command, formatTable, formatJSON, formatYAML)
+	options.out.add(command)
 	command.Flags().StringSliceVarP(&options.files, "filename", "f", nil, "Files or directories to check, or - for standard input")
 	command.Flags().BoolVarP(&options.recursive, "recursive", "R", false, "Check the directories in a directory, too")
 	command.Flags().BoolVar(&options.offline, "offline", false, "Ask no cluster: check only what the files say")
 	command.Flags().BoolVar(&options.strict, "strict", false, "Exit with 1 also if there is advice")
-	command.Flags().StringVar(&options.account, "service-account", defaultServiceAccount, "ServiceAccount of the controller, whose permissions are checked")
 	return command
 }
 
-// defaultServiceAccount is the one of the manifests.
-const defaultServiceAccount = "nhc-system/nhc-controller"
-
 func (r *root) runLint(ctx context.Context, options *lintOptions, args []string) error {
-	account, err := options.check(args)
-	if err != nil {
+	if err := options.check(args); err != nil {
 		return err
 	}
 	rules, err := admission.Shipped()
@@ -88,9 +81,9 @@ func (r *root) runLint(ctx context.Context, options *lintOptions, args []string)
 		if objects, err = r.lintFiles(ctx, rules, options); err != nil {
 			return err
 		}
-		facts, err = r.factsAbout(ctx, objects, options.offline, account)
+		facts, err = r.factsAbout(ctx, objects, options.offline)
 	} else {
-		objects, facts, err = r.lintCluster(ctx, rules, args, account)
+		objects, facts, err = r.lintCluster(ctx, rules, args)
 	}
 	if err != nil {
 		return err
@@ -98,33 +91,24 @@ func (r *root) runLint(ctx context.Context, options *lintOptions, args []string)
 	facts.Merge(objects)
 	report := lint.NewReport(objects, facts)
 	report.Offline = options.offline
-	if err := r.show(options.out, report, report.Print); err != nil {
+	if err := r.show(&options.out, "LintReport", report, report.Print); err != nil {
 		return err
 	}
 	if report.Errors > 0 || options.strict && report.Advice > 0 {
-		return &cluster.Error{Sentence: "There is something to correct: " + report.Summary()}
+		return found{&cluster.Error{Sentence: "There is something to correct: " + report.Summary()}}
 	}
 	return nil
 }
 
-// check returns the ServiceAccount, or what is wrong with the flags.
-func (o *lintOptions) check(args []string) (account cluster.ServiceAccount, err error) {
+// check reports what is wrong with the flags.
+func (o *lintOptions) check(args []string) error {
 	switch {
 	case len(args) > 0 && len(o.files) > 0:
-		return account, &cluster.Error{Sentence: "Give either a NAME or --filename."}
+		return &cluster.Error{Sentence: "Give either a NAME or --filename."}
 	case o.offline && len(o.files) == 0:
-		return account, &cluster.Error{Sentence: "Give files with --filename: what is in the cluster cannot be read offline."}
+		return &cluster.Error{Sentence: "Give files with --filename: what is in the cluster cannot be read offline."}
 	}
-	return serviceAccount(o.account)
-}
-
-// serviceAccount reads a flag.
-func serviceAccount(flag string) (account cluster.ServiceAccount, err error) {
-	namespace, name, ok := strings.Cut(flag, "/")
-	if !ok || namespace == "" || name == "" {
-		return account, &cluster.Error{Sentence: fmt.Sprintf("%q is no ServiceAccount: give it as NAMESPACE/NAME.", flag)}
-	}
-	return cluster.ServiceAccount{Namespace: namespace, Name: name}, nil
+	return nil
 }
 
 // lintFiles judges what files have as admission does.
@@ -174,9 +158,6 @@ func judgeDocument(ctx context.Context, rules *admission.Rules, document *admiss
 		object.Line = document.Line
 		return object, nil
 	}
-	if document.Within != "" {
-		source += ": " + document.Within
-	}
 	wrong, skipped := lint.Recognize(document.Object)
 	if skipped != "" {
 		object := lint.Skip(document.Source, skipped)
@@ -190,9 +171,6 @@ func judgeDocument(ctx context.Context, rules *admission.Rules, document *admiss
 	}
 	judged, err := judge(ctx, rules, document.Object, source)
 	judged.Line = document.Line
-	if document.Partial {
-		judged.Complete()
-	}
 	return judged, err
 }
 
@@ -234,7 +212,7 @@ func judge(ctx context.Context, rules *admission.Rules, object *unstructured.Uns
 }
 
 // factsAbout asks the cluster about objects of files, if there is one.
-func (r *root) factsAbout(ctx context.Context, objects []lint.Object, offline bool, account cluster.ServiceAccount) (*lint.Facts, error) {
+func (r *root) factsAbout(ctx context.Context, objects []lint.Object, offline bool) (*lint.Facts, error) {
 	if offline {
 		return &lint.Facts{}, nil
 	}
@@ -244,7 +222,7 @@ func (r *root) factsAbout(ctx context.Context, objects []lint.Object, offline bo
 	}
 	limited, cancel := context.WithTimeout(ctx, factsTimeout)
 	defer cancel()
-	facts, err := cluster.ReadFacts(limited, clients, objects, account)
+	facts, err := cluster.ReadFacts(limited, clients, objects)
 	if err != nil && ctx.Err() == nil {
 		return cluster.NoFacts(err), nil
 	}
@@ -252,7 +230,7 @@ func (r *root) factsAbout(ctx context.Context, objects []lint.Object, offline bo
 }
 
 // lintCluster judges what is stored in the cluster.
-func (r *root) lintCluster(ctx context.Context, rules *admission.Rules, args []string, account cluster.ServiceAccount) ([]lint.Object, *lint.Facts, error) {
+func (r *root) lintCluster(ctx context.Context, rules *admission.Rules, args []string) ([]lint.Object, *lint.Facts, error) {
 	clients, err := r.clients()
 	if err != nil {
 		return nil, nil, err
@@ -280,7 +258,7 @@ func (r *root) lintCluster(ctx context.Context, rules *admission.Rules, args []s
 	if len(args) > 0 && len(objects) == 0 {
 		return nil, nil, notFound("health check or budget", args[0], names, "kubectl nhc status")
 	}
-	facts, err := cluster.ReadFacts(ctx, clients, objects, account)
+	facts, err := cluster.ReadFacts(ctx, clients, objects)
 	if err != nil {
 		return nil, nil, err
 	}

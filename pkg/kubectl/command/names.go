@@ -29,30 +29,25 @@ func proposing(kind, name string, like []string, command string) error {
 	return &cluster.Error{Sentence: fmt.Sprintf("There is no %s %q: %s lists what there is.", kind, name, command)}
 }
 
-// exactlyOne and atLeastOne say what is missing, and which command lists it.
-func exactlyOne(kind, lister string) cobra.PositionalArgs {
+// between says how many names are missing or too many, and which command lists them.
+func between(least, most int, kind, lister string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
-		if len(args) == 1 {
-			return nil
+		switch {
+		case len(args) < least:
+			return &cluster.Error{Sentence: fmt.Sprintf("Name a %s: %s lists what there is.", kind, lister)}
+		case len(args) > most:
+			return &cluster.Error{Sentence: fmt.Sprintf("Name one %s at most, not %d: %s lists what there is.", kind, len(args), lister)}
 		}
-		return &cluster.Error{Sentence: fmt.Sprintf("Name one %s, not %d: %s lists what there is.", kind, len(args), lister)}
-	}
-}
-
-func atLeastOne(kind, lister string) cobra.PositionalArgs {
-	return func(_ *cobra.Command, args []string) error {
-		if len(args) > 0 {
-			return nil
-		}
-		return &cluster.Error{Sentence: fmt.Sprintf("Name at least one %s: %s lists what there is.", kind, lister)}
-	}
-}
-
-func atMostOne(_ *cobra.Command, args []string) error {
-	if len(args) < 2 {
 		return nil
 	}
-	return &cluster.Error{Sentence: fmt.Sprintf("Name one at most, not %d: kubectl nhc status lists what there is.", len(args))}
+}
+
+// noName says that a command takes no name.
+func noName(command *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	return &cluster.Error{Sentence: fmt.Sprintf("%s takes no name, as %q: %[1]s --help.", command.CommandPath(), args[0])}
 }
 
 // subcommand says which command may have been meant.
@@ -67,11 +62,12 @@ func subcommand(command *cobra.Command, args []string) error {
 // completionTimeout is how long a shell waits for names.
 const completionTimeout = 3 * time.Second
 
-// completion completes the names of arguments.
-type completion func(command *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective)
+// nodePrefix is before the name of a node where other names are possible, too.
+const nodePrefix = "node/"
 
-// complete completes names that a function lists. Without an answer nothing is completed.
-func (r *root) complete(several bool, list func(context.Context, *cluster.Clients) ([]string, error)) completion {
+// complete completes names that a function lists, and nodes as node/NAME if they are possible. Without an answer nothing
+// is completed.
+func (r *root) complete(several bool, list func(context.Context, *cluster.Clients) ([]string, error), nodes bool) cobra.CompletionFunc {
 	return func(command *cobra.Command, args []string, toComplete string) ([]string, cobra.ShellCompDirective) {
 		if len(args) > 0 && !several {
 			return nil, cobra.ShellCompDirectiveNoFileComp
@@ -82,11 +78,23 @@ func (r *root) complete(several bool, list func(context.Context, *cluster.Client
 		}
 		ctx, cancel := context.WithTimeout(command.Context(), completionTimeout)
 		defer cancel()
+		prefix := ""
+		if nodes && strings.HasPrefix(toComplete, nodePrefix) {
+			list, prefix = cluster.NodeNames, nodePrefix
+		}
 		names, err := list(ctx, clients)
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		names = slices.DeleteFunc(names, func(name string) bool { return !strings.HasPrefix(name, toComplete) || slices.Contains(args, name) })
-		return names, cobra.ShellCompDirectiveNoFileComp
+		var fitting []string
+		for _, name := range names {
+			if name = prefix + name; strings.HasPrefix(name, toComplete) && !slices.Contains(args, name) {
+				fitting = append(fitting, name)
+			}
+		}
+		if nodes && len(fitting) == 0 && strings.HasPrefix(nodePrefix, toComplete) {
+			return []string{nodePrefix}, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
+		}
+		return fitting, cobra.ShellCompDirectiveNoFileComp
 	}
 }

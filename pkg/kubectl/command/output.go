@@ -12,60 +12,72 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"sigs.k8s.io/yaml"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/printers"
 
-	"github.com/nhc-controller/nhc-controller/pkg/kubectl/cluster"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
 )
 
-// Formats of the output.
+// Formats of the output that only some commands have.
 const (
-	formatTable = "table"
-	formatWide  = "wide"
-	formatJSON  = "json"
-	formatYAML  = "yaml"
-	formatName  = "name"
+	formatWide = "wide"
+	formatName = "name"
 )
 
-// output is the flag --output.
-type output struct{ format string }
+// apiVersion is that of the answers of commands, which no API server has.
+const apiVersion = "kubectl.nhc-controller.io/v1alpha1"
 
-// add adds the flag with these formats. The first format is the default.
-func (o *output) add(command *cobra.Command, formats ...string) {
-	command.Flags().StringVarP(&o.format, "output", "o", formats[0], "Format of the output: "+strings.Join(formats, "|"))
+// output is the flag --output.
+type output struct {
+	format  string
+	printer printers.ResourcePrinter
+}
+
+// add adds the flag, with the formats that kubectl has for programs. Further formats are wide and name.
+func (o *output) add(command *cobra.Command, further ...string) {
+	flags := genericclioptions.NewPrintFlags("")
+	flags.OutputFormat = &o.format
+	if !slices.Contains(further, formatName) {
+		flags.NamePrintFlags = nil
+	}
+	formats := append(slices.Clone(further), "json", "yaml", "jsonpath=", "go-template=")
+	command.Flags().StringVarP(&o.format, "output", "o", "", "Format of the output: "+strings.Join(formats, "|"))
 	_ = command.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp)) // The flag exists.
-	before := command.PreRunE
-	command.PreRunE = func(command *cobra.Command, args []string) error {
-		if !slices.Contains(formats, o.format) {
-			return &cluster.Error{Sentence: fmt.Sprintf("There is no output format %q here: use one of %s.", o.format, strings.Join(formats, ", "))}
+	command.PreRunE = func(*cobra.Command, []string) (err error) {
+		if o.format != "" && (o.format != formatWide || !slices.Contains(further, formatWide)) {
+			o.printer, err = flags.ToPrinter()
 		}
-		if before != nil {
-			return before(command, args)
-		}
-		return nil
+		return err
 	}
 }
 
 // forPeople reports whether the output is text, and not for programs.
-func (o *output) forPeople() bool { return o.format == formatTable || o.format == formatWide }
+func (o *output) forPeople() bool { return o.printer == nil }
 
-// encode prints a value as JSON or YAML.
-func (r *root) encode(format string, value any) error {
-	encoded, err := json.MarshalIndent(value, "", "    ")
-	if err == nil && format == formatYAML {
-		encoded, err = yaml.JSONToYAML(encoded)
+// printObject prints an object for programs.
+func (o *output) printObject(r *root, object runtime.Object) error {
+	if err := o.printer.PrintObj(object, r.Out); err != nil {
+		return fmt.Errorf("writing the output: %w", err)
+	}
+	return nil
+}
+
+// encode prints a value for programs, as an object of a kind of the plugin.
+func (r *root) encode(out *output, kind string, value any) error {
+	object := &unstructured.Unstructured{}
+	encoded, err := json.Marshal(value)
+	if err == nil {
+		err = utiljson.Unmarshal(encoded, &object.Object)
 	}
 	if err != nil {
 		return fmt.Errorf("encoding the output: %w", err)
 	}
-	return r.print(strings.TrimRight(string(encoded), "\n") + "\n")
-}
-
-// printName prints the name of an object as kubectl does.
-func (r *root) printName(resource schema.GroupResource, name string) error {
-	kind := strings.TrimSuffix(resource.Resource, "s")
-	return r.print(view.Clean(schema.GroupResource{Group: resource.Group, Resource: kind}.String()+"/"+name) + "\n")
+	object.SetAPIVersion(apiVersion)
+	object.SetKind(kind)
+	return out.printObject(r, object)
 }
 
 func (r *root) print(text string) error {
@@ -100,9 +112,9 @@ func (r *root) terminalOptions() view.Options {
 }
 
 // show prints a value: encoded, or for people as a function does.
-func (r *root) show(out output, value any, people func(*view.Printer)) error {
+func (r *root) show(out *output, kind string, value any, people func(*view.Printer)) error {
 	if !out.forPeople() {
-		return r.encode(out.format, value)
+		return r.encode(out, kind, value)
 	}
 	printer := r.printer()
 	people(printer)

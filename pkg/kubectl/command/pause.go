@@ -4,186 +4,256 @@
 package command
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
 
-	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/cluster"
+	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
 )
 
-// errEitherReason is about flags that exclude each other.
-var errEitherReason = &cluster.Error{Sentence: "Give either --reason or --all-reasons."}
-
-// machinePaused is the annotation that pauses a MachineHealthCheck.
-const machinePaused = "cluster.x-k8s.io/paused"
+// scope says what pause and resume are about.
+type scope struct {
+	reason, selector string
+	all, cluster     bool
+}
 
 func (r *root) pause() *cobra.Command {
-	var (
-		reason string
-		all    bool
-	)
-	command, c := r.intervention(&cobra.Command{
-		Use:   "pause NAME... --reason TEXT",
-		Short: "Have NodeHealthChecks begin nothing new",
-		Long: `Adds a reason to spec.pauseRequests. While there is one, the NodeHealthCheck begins nothing
-new. Remediations that run are finished. The ClusterRole nhc-pause is enough.`,
+	return r.scoped(&cobra.Command{
+		Use:   "pause CHECK... | node/NAME... | --selector LABELS | --all | --cluster",
+		Short: "Have nothing begin: for health checks, for nodes, or in the cluster",
+		Long: `While something is paused, no remediation and no next step begins. Remediations that run go on.
+
+CHECK is the name of a NodeHealthCheck, or NAMESPACE/NAME of a MachineHealthCheck. A node
+is paused for all health checks, by the label remediation.medik8s.io/exclude-from-remediation;
+it still counts as not healthy if it is. --cluster creates the RemediationBudget ` + view.PauseBudget + `,
+which selects all nodes and permits nothing: it is for health checks that are created later, too.
+
+Reasons of others stay. For NodeHealthChecks, the ClusterRole nhc-pause is enough.`,
 		Example: `  kubectl nhc pause workers --reason "freeze 4711, ask Kim"
-  kubectl nhc pause --all --reason "switch maintenance" --dry-run=server`,
-		ValidArgsFunction: cobra.CompletionFunc(r.complete(true, cluster.NodeHealthCheckNames)),
-	}, needsOperate)
-	command.RunE = func(command *cobra.Command, args []string) error {
-		if reason == "" {
-			return noReason("resume")
-		}
-		return c.eachCheck(command.Context(), args, all, func(i *Intervener, name string) (Result, error) {
-			return i.Pause(command.Context(), name, reason)
-		})
-	}
-	command.Flags().StringVar(&reason, "reason", "", "Why, and whom to ask")
-	command.Flags().BoolVar(&all, "all", false, "Pause all NodeHealthChecks")
-	return command
+  kubectl nhc pause node/node-3 --reason "disk is replaced, ask Kim"
+  kubectl nhc pause -l topology.kubernetes.io/zone=a --reason "power maintenance"
+  kubectl nhc pause --cluster --reason "Incident 4711, ask the storage team"`,
+	}, true, (*change).pauseAll)
 }
 
 func (r *root) resume() *cobra.Command {
-	var (
-		reason          string
-		all, allReasons bool
-	)
-	command, c := r.intervention(&cobra.Command{
-		Use:   "resume NAME... [--reason TEXT]",
-		Short: "Have NodeHealthChecks go on that were paused",
-		Long: `Removes a reason from spec.pauseRequests. Without --reason, the only one is removed: if there
-are several, they are listed, because others may rely on theirs.`,
+	return r.scoped(&cobra.Command{
+		Use:   "resume CHECK... | node/NAME... | --selector LABELS | --all | --cluster",
+		Short: "End a pause",
+		Long: `Ends a pause of the same scope. Without --reason, the only reason is removed: if there are several,
+they are listed, because others may rely on theirs.
+
+With --cluster, each RemediationBudget that still lets nothing begin is named with the command
+that ends it, and the exit code is 1.`,
 		Example: `  kubectl nhc resume workers
-  kubectl nhc resume --all --reason "switch maintenance"`,
-		ValidArgsFunction: cobra.CompletionFunc(r.complete(true, cluster.NodeHealthCheckNames)),
-	}, needsOperate)
-	command.RunE = func(command *cobra.Command, args []string) error {
-		if reason != "" && allReasons {
-			return errEitherReason
-		}
-		return c.eachCheck(command.Context(), args, all, func(i *Intervener, name string) (Result, error) {
-			return i.Resume(command.Context(), name, reason, allReasons)
-		})
-	}
-	command.Flags().StringVar(&reason, "reason", "", "Which one of the pause requests to remove")
-	command.Flags().BoolVar(&allReasons, "all-reasons", false, "Remove all pause requests, also those of others")
-	command.Flags().BoolVar(&all, "all", false, "Resume all NodeHealthChecks")
-	return command
+  kubectl nhc resume node/node-3
+  kubectl nhc resume --cluster`,
+	}, false, (*change).resumeAll)
 }
 
-// eachCheck does the same to the NodeHealthChecks that are named, or to all of them.
-func (c *change) eachCheck(ctx context.Context, names []string, all bool, do func(*Intervener, string) (Result, error)) error {
-	for _, name := range names {
-		if namespace, machineCheck, is := strings.Cut(name, "/"); is {
-			return &cluster.Error{Sentence: fmt.Sprintf("A MachineHealthCheck is paused by an annotation: kubectl annotate machinehealthchecks.machine.openshift.io -n %s %s %s=true, and %[3]s- to resume.", namespace, machineCheck, machinePaused)}
-		}
+// scoped completes a command about a scope. One that begins a pause needs a reason.
+func (r *root) scoped(command *cobra.Command, begins bool, do func(*change, context.Context, *scope, []target) error) *cobra.Command {
+	var options scope
+	command.ValidArgsFunction = r.complete(true, cluster.CheckNames, true)
+	command.Args = func(_ *cobra.Command, args []string) error { return options.check(args, begins) }
+	why := "Which one of the reasons to remove"
+	if begins {
+		why = "Why, and whom to ask"
 	}
-	if all == (len(names) > 0) {
-		return &cluster.Error{Sentence: "Name the NodeHealthChecks, or give --all."}
-	}
-	if all {
-		clients, err := c.clients()
-		if err != nil {
-			return err
-		}
-		if names, err = cluster.NodeHealthCheckNames(ctx, clients); err != nil {
-			return c.needed(err)
-		}
-	}
-	return c.each(ctx, names, v1alpha1.Kind, cluster.NodeHealthCheckNames, do)
-}
-
-// noReason says that a reason is missing, and which command needs it later.
-func noReason(command string) error {
-	return &cluster.Error{Sentence: "Say why, with --reason: others see it, and " + command + " by it."}
-}
-
-// finished says what a pause means for running remediations.
-const finished = ", and remediations that run are finished"
-
-// Pause adds a reason to the pause requests of a NodeHealthCheck (spec 10.1). Reasons of others stay.
-func (i *Intervener) Pause(ctx context.Context, name, reason string) (Result, error) {
-	return i.setPauseRequests(ctx, name, func(requests []string) ([]string, string, error) {
-		if slices.Contains(requests, reason) {
-			return requests, "is paused for this reason already", nil
-		}
-		return append(slices.Clone(requests), reason), "is paused. Nothing new begins" + finished, nil
+	command.Flags().StringVar(&options.reason, "reason", "", why)
+	command.Flags().StringVarP(&options.selector, "selector", "l", "", "All nodes with these labels")
+	command.Flags().BoolVar(&options.all, "all", false, "All NodeHealthChecks and MachineHealthChecks")
+	command.Flags().BoolVar(&options.cluster, "cluster", false, "The whole cluster")
+	return r.intervention(command, func(ctx context.Context, c *change, args []string) error {
+		targets, err := options.targets(ctx, c.Clients, args)
+		return errors.Join(do(c, ctx, &options, targets), err)
 	})
 }
 
-// Resume removes a reason from the pause requests of a NodeHealthCheck, or the only one if no
-// reason is given. With all, it removes all of them.
-func (i *Intervener) Resume(ctx context.Context, name, reason string, all bool) (Result, error) {
-	return i.setPauseRequests(ctx, name, func(requests []string) ([]string, string, error) {
-		var left []string
+// check reports what is wrong with the arguments and flags.
+func (s *scope) check(args []string, begins bool) error {
+	given := 0
+	for _, is := range []bool{len(args) > 0, s.selector != "", s.all, s.cluster} {
+		if is {
+			given++
+		}
+	}
+	if given != 1 {
+		return &cluster.Error{Sentence: "Name health checks or nodes (node/NAME), or give one of --selector, --all and --cluster."}
+	}
+	if begins && s.reason == "" {
+		return errNoReason
+	}
+	return nil
+}
+
+// targets returns what is meant. With an error, it is not all.
+func (s *scope) targets(ctx context.Context, clients *cluster.Clients, args []string) (targets []target, err error) {
+	switch {
+	case s.cluster:
+		return []target{theCluster}, nil
+	case s.selector != "":
+		nodes, err := clients.Kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{LabelSelector: s.selector})
+		if err != nil {
+			return nil, cluster.Explain(err, "list", "nodes")
+		}
+		if len(nodes.Items) == 0 {
+			return nil, &cluster.Error{Sentence: fmt.Sprintf("No node has labels %s.", s.selector)}
+		}
+		for i := range nodes.Items {
+			targets = append(targets, target{node, "", nodes.Items[i].Name})
+		}
+		return targets, nil
+	case s.all:
+		snapshot, err := cluster.Read(ctx, clients, cluster.Kinds{MachineHealthChecks: true})
+		if err != nil {
+			return nil, err
+		}
+		args = view.Checks(snapshot)
+		if len(snapshot.Missing) > 0 {
+			err = &cluster.Error{Sentence: "MachineHealthChecks are left out. " + snapshot.Missing[0].Reason}
+		}
+		for _, name := range args {
+			targets = append(targets, targetOf(name))
+		}
+		return targets, err
+	}
+	for _, name := range args {
+		targets = append(targets, targetOf(name))
+	}
+	return targets, nil
+}
+
+// errNoReason says that a reason is missing.
+var errNoReason = &cluster.Error{Sentence: "Say why, with --reason: others see it, and resume by it."}
+
+func (c *change) pauseAll(ctx context.Context, options *scope, targets []target) error {
+	err := c.each(ctx, targets, func(ctx context.Context, t target) (result, error) { return c.pause(ctx, t, options.reason) })
+	if err == nil && options.cluster && c.dryRun == "" {
+		return c.takenIn(ctx)
+	}
+	c.warn(ctx)
+	return err
+}
+
+func (c *change) resumeAll(ctx context.Context, options *scope, targets []target) error {
+	err := c.each(ctx, targets, func(ctx context.Context, t target) (result, error) { return c.resume(ctx, t, options.reason) })
+	if options.cluster && err == nil {
+		err = c.stops(ctx)
+	}
+	c.warn(ctx)
+	return err
+}
+
+// pause adds a reason to those of a target. Reasons of others stay.
+func (c *change) pause(ctx context.Context, t target, reason string) (result, error) {
+	return c.setReasons(ctx, t, func(reasons []string) ([]string, string, error) {
+		if slices.Contains(reasons, reason) {
+			return reasons, "is paused for this reason already", nil
+		}
+		reasons = slices.DeleteFunc(slices.Clone(reasons), func(other string) bool { return other == "" })
+		return append(reasons, reason), "is paused: no remediation and no next step begins. What runs goes on", nil
+	})
+}
+
+// resume removes a reason from those of a target, or the only one if no reason is given.
+func (c *change) resume(ctx context.Context, t target, reason string) (result, error) {
+	return c.setReasons(ctx, t, func(reasons []string) (left []string, text string, err error) {
 		switch {
-		case len(requests) == 0:
-			return requests, "is not paused", nil
-		case all:
-		case reason == "" && len(requests) > 1:
-			return nil, "", &cluster.Error{Sentence: fmt.Sprintf("NodeHealthCheck %s has %d pause requests: name one with --reason, or use --all-reasons: %s.", name, len(requests), quoted(requests))}
-		case reason != "" && !slices.Contains(requests, reason):
-			return requests, "is not paused for this reason, but still for " + quoted(requests), nil
+		case len(reasons) == 0:
+			return reasons, "is not paused", nil
+		case reason == "" && len(reasons) > 1:
+			return nil, "", found{&cluster.Error{Sentence: fmt.Sprintf("%s is paused for %d reasons: name one with --reason: %s.", t, len(reasons), quoted(reasons))}}
+		case reason != "" && !slices.Contains(reasons, reason):
+			return reasons, "is not paused for this reason, but still for " + quoted(reasons), nil
 		case reason != "":
-			left = slices.DeleteFunc(slices.Clone(requests), func(request string) bool { return request == reason })
+			left = slices.DeleteFunc(slices.Clone(reasons), func(other string) bool { return other == reason })
 		}
-		if len(left) > 0 {
+		switch {
+		case len(left) > 0:
 			return left, "is still paused for " + quoted(left), nil
+		case reasons[0] == "":
+			return nil, "goes on. No reason was given", nil
+		default:
+			return nil, "goes on. It was paused for " + quoted(reasons), nil
 		}
-		return nil, "goes on. It was paused for " + quoted(requests), nil
 	})
 }
 
-func quoted(texts []string) string {
-	all := make([]string, 0, len(texts))
-	for _, text := range texts {
-		all = append(all, fmt.Sprintf("%q", text))
+// setReasons writes the reasons that change makes of those that are there.
+func (c *change) setReasons(ctx context.Context, t target, change func([]string) (reasons []string, text string, err error)) (result, error) {
+	return c.update(ctx, t, func(object *unstructured.Unstructured) (edit, error) {
+		exists := len(object.Object) > 0
+		var before []string
+		if exists {
+			before = t.reasons(object)
+		}
+		reasons, text, err := change(before)
+		switch {
+		case err != nil || slices.Equal(reasons, before):
+			return edit{text: text}, err
+		case !exists:
+			return edit{text: text, verb: "create", body: t.create(reasons)}, nil
+		case t.create != nil && before == nil:
+			return edit{}, &cluster.Error{Sentence: fmt.Sprintf("There is a %s %s that does not stop everything: give it another name.", t.kind, t.name)}
+		case t.create != nil && len(reasons) == 0:
+			return edit{text: text, verb: "delete"}, nil
+		default:
+			return edit{text: text, verb: "patch", body: t.patch(reasons)}, nil
+		}
+	})
+}
+
+const (
+	// patience is how long a controller may take to take a pause of the cluster in. It needs two seconds (spec B4.2).
+	patience = 10 * time.Second
+	// glance is the time between two looks.
+	glance = 500 * time.Millisecond
+)
+
+// takenIn waits until a controller has taken the pause of the cluster in, and says what is missing if none does.
+func (c *change) takenIn(ctx context.Context) error {
+	err := wait.PollUntilContextTimeout(ctx, glance, c.patience, true, func(ctx context.Context) (bool, error) {
+		budget, err := c.NHC.NHCV1alpha1().RemediationBudgets().Get(ctx, theCluster.name, metav1.GetOptions{})
+		return err == nil && budget.Status.ObservedGeneration >= budget.Generation, nil
+	})
+	if err == nil {
+		return nil
 	}
-	return strings.Join(all, ", ")
+	if ctx.Err() != nil {
+		return cluster.Explain(ctx.Err(), "get", nhcv1alpha1.BudgetPlural)
+	}
+	leader, _ := cluster.ReadLeader(ctx, c.Clients) // Without an answer, the general advice is given.
+	missing := cmp.Or(leader.Problem(c.Now()), "The controller has not taken the budget in. kubectl nhc check shows why.")
+	return found{&cluster.Error{Sentence: "The pause has no effect yet. " + missing}}
 }
 
-// setPauseRequests writes the pause requests that change makes of those that are there. The list is
-// replaced as a whole, so the write is bound to the version that was read.
-func (i *Intervener) setPauseRequests(ctx context.Context, name string, change func([]string) (requests []string, text string, err error)) (Result, error) {
-	client := i.NHC.RemediationV1alpha1().NodeHealthChecks()
-	return untilCurrent(ctx, func(ctx context.Context) (Result, error) {
-		nhc, err := client.Get(ctx, name, metav1.GetOptions{})
-		if err != nil {
-			return Result{}, cluster.Explain(err, "get", v1alpha1.Plural)
+// stops names the budgets that still let nothing begin, and how to end each. In a dry run, the budget of the plugin is there
+// still.
+func (c *change) stops(ctx context.Context) error {
+	budgets, err := c.NHC.NHCV1alpha1().RemediationBudgets().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return cluster.Explain(err, "list", nhcv1alpha1.BudgetPlural)
+	}
+	var errs []error
+	for j := range budgets.Items {
+		budget := &budgets.Items[j]
+		if !view.StopsAll(budget) || budget.Name == theCluster.name && c.dryRun != "" {
+			continue
 		}
-		result := Result{Resource: v1alpha1.Resource(v1alpha1.Plural), Name: name, Object: nhc}
-		requests, text, err := change(nhc.Spec.PauseRequests)
-		if err != nil {
-			return Result{}, err
-		}
-		result.Text, result.Changed = text, !slices.Equal(requests, nhc.Spec.PauseRequests)
-		if !result.Changed {
-			return result, nil
-		}
-		if i.DryRun == DryRunClient {
-			nhc.Spec.PauseRequests = requests
-			return result, nil
-		}
-		var value any // Without any request, the field goes.
-		if len(requests) > 0 {
-			value = requests
-		}
-		body, err := patchOf(nhc, true, map[string]any{"spec": map[string]any{"pauseRequests": value}})
-		if err != nil {
-			return Result{}, err
-		}
-		patched, err := client.Patch(ctx, name, types.MergePatchType, body, i.patchOptions())
-		if err != nil {
-			return Result{}, explainWrite(err, "patch", v1alpha1.Plural)
-		}
-		result.Object = patched
-		return result, nil
-	})
+		reason := strings.ReplaceAll(strings.TrimSuffix(cmp.Or(budget.Spec.Reason, "no reason is given"), "."), "\n", "; ")
+		errs = append(errs, found{&cluster.Error{Sentence: fmt.Sprintf("RemediationBudget %s still lets nothing begin: %s. To end it: %s", budget.Name, reason, view.EndOf(budget))}})
+	}
+	return errors.Join(errs...)
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
@@ -28,25 +29,23 @@ type Environment struct {
 	Now func() time.Time
 	// Getenv reads a variable of the environment.
 	Getenv func(string) string
-	// Open opens an address in a browser, nil if there is none.
-	Open func(address string) error
 }
 
 // Exit codes.
 const (
 	// ExitOK means that the command has done its work, also if the view is partial.
 	ExitOK = 0
-	// ExitError means that it has failed. Standard error has one sentence.
-	ExitError = 1
-	// ExitUnseen means that check has found nothing wrong, and could not look at everything.
-	ExitUnseen = 2
+	// ExitFound means that the command has done its work, and found something that is not as it should be.
+	ExitFound = 1
+	// ExitError means that the command could not look, or not do its work. Standard error says why.
+	ExitError = 2
 )
 
-// unseen is the error of a command that ends with ExitUnseen.
-type unseen struct{ error }
+// found is the error of a command that ends with ExitFound.
+type found struct{ error }
 
 // Unwrap returns the error itself.
-func (u unseen) Unwrap() error { return u.error }
+func (f found) Unwrap() error { return f.error }
 
 // Run runs the command with these arguments, and returns its exit code.
 func Run(ctx context.Context, environment Environment, args []string) int {
@@ -59,8 +58,8 @@ func Run(ctx context.Context, environment Environment, args []string) int {
 	for _, sentence := range explain(err) {
 		fmt.Fprintln(environment.ErrOut, "Error: "+view.Clean(sentence))
 	}
-	if _, partly := errors.AsType[unseen](err); partly {
-		return ExitUnseen
+	if _, is := errors.AsType[found](err); is {
+		return ExitFound
 	}
 	return ExitError
 }
@@ -94,21 +93,24 @@ func New(environment Environment) *cobra.Command {
 		Short:       "Show what nhc-controller does about unhealthy nodes, and intervene",
 		Long: `kubectl nhc shows what NodeHealthChecks, MachineHealthChecks and RemediationBudgets do
 about unhealthy nodes, why they do no more, who is next, and what happened before. It
-also makes the changes that people need at night: pause, stop, hold a node, confirm
-that one is healthy.
+also makes the changes that people need at night: pause, abort, confirm that a node is
+healthy.
 
-It exits with 0 if what was asked for was shown or done, and with 1 if not.`,
+It exits with 0 if what was asked for was shown or done, with 1 if lint, check, pause or resume
+found something to correct, and with 2 if it could not look. All flags of kubectl work, such as
+--context and --namespace: kubectl options lists them.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args:          subcommand,
 		RunE:          func(command *cobra.Command, _ []string) error { return command.Help() },
 	}
 	r.config.AddFlags(command.PersistentFlags())
+	command.PersistentFlags().VisitAll(func(flag *pflag.Flag) { flag.Hidden = true }) // They would hide those of a command.
 	command.SetIn(environment.In)
 	command.SetOut(environment.Out)
 	command.SetErr(environment.ErrOut)
 	command.AddGroup(&cobra.Group{ID: looking, Title: "Look:"}, &cobra.Group{ID: intervening, Title: "Intervene:"})
-	command.AddCommand(r.status(), r.history(), r.explain(), r.dashboard(), r.check(), r.lint(), r.simulate(), r.pause(), r.resume(), r.stopAll(), r.resumeAll(), r.abort(), r.hold(), r.release(), r.confirmHealthy(), r.version())
+	command.AddCommand(r.status(), r.history(), r.explain(), r.dashboard(), r.check(), r.lint(), r.simulate(), r.pause(), r.resume(), r.abort(), r.confirmHealthy(), r.version())
 	_ = command.RegisterFlagCompletionFunc("context", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) { // The flag exists.
 		config, _ := r.config.ToRawKubeConfigLoader().RawConfig() // Without one, nothing is completed.
 		return slices.Sorted(maps.Keys(config.Contexts)), cobra.ShellCompDirectiveNoFileComp

@@ -65,12 +65,12 @@ Templates are taken to exist, and Machines are not looked at: kubectl nhc lint c
   kubectl nhc simulate -f nhc.yaml -f budget.yaml --nodes nodes.yaml --fail a-1,a-2,a-3 --for 2h
   kubectl nhc simulate --replay storm.json -f new.yaml --against old.yaml`,
 		GroupID: looking,
-		Args:    cobra.NoArgs,
+		Args:    noName,
 		RunE: func(command *cobra.Command, _ []string) error {
 			return r.runSimulate(command.Context(), &options)
 		},
 	}
-	options.out.add(command, formatTable, formatJSON, formatYAML)
+	options.out.add(command)
 	command.Flags().StringSliceVarP(&options.files, "filename", "f", nil, "Files or directories with NodeHealthChecks and RemediationBudgets, or - for standard input")
 	command.Flags().StringVar(&options.nodes, "nodes", "", "File with Nodes, or - for standard input: ask no cluster")
 	command.Flags().StringArrayVar(&options.fail, "fail", nil, "NODE[,NODE...][@TIME]: nodes that become Ready=Unknown, so long after the start")
@@ -83,7 +83,7 @@ Templates are taken to exist, and Machines are not looked at: kubectl nhc lint c
 		command.MarkFlagsMutuallyExclusive("replay", flag)
 	}
 	for _, flag := range []string{"fail", "recover"} {
-		_ = command.RegisterFlagCompletionFunc(flag, cobra.CompletionFunc(r.complete(true, cluster.NodeNames))) // The flag exists.
+		_ = command.RegisterFlagCompletionFunc(flag, r.complete(true, cluster.NodeNames, false)) // The flag exists.
 	}
 	return command
 }
@@ -136,7 +136,7 @@ func (r *root) runSimulate(ctx context.Context, options *simulateOptions) error 
 		return cluster.Explain(err, "simulate", "the nodes")
 	}
 	result.Notes, result.Missing = append(result.Notes, notes...), snapshot.Missing
-	return r.show(options.out, result, func(printer *view.Printer) {
+	return r.show(&options.out, "Simulation", result, func(printer *view.Printer) {
 		var recorded *time.Location
 		if options.replay != "" {
 			recorded = r.Now().Location()

@@ -7,6 +7,8 @@ import (
 	"context"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	machinev1beta1 "github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
@@ -31,8 +33,8 @@ of that name. A MachineHealthCheck is named NAMESPACE/NAME.`,
   kubectl nhc status workers -o wide
   kubectl nhc status --watch`,
 		GroupID:           looking,
-		Args:              atMostOne,
-		ValidArgsFunction: cobra.CompletionFunc(r.complete(false, cluster.HealthCheckNames)),
+		Args:              between(0, 1, "health check or budget", "kubectl nhc status"),
+		ValidArgsFunction: r.complete(false, cluster.HealthCheckNames, false),
 		RunE: func(command *cobra.Command, args []string) error {
 			clients, err := r.clients()
 			if err != nil {
@@ -49,7 +51,7 @@ of that name. A MachineHealthCheck is named NAMESPACE/NAME.`,
 				return overview, nil
 			}
 			if watch {
-				return r.watchStatus(command.Context(), clients, out, show)
+				return r.watchStatus(command.Context(), clients, &out, show)
 			}
 			snapshot, err := cluster.Read(command.Context(), clients, cluster.Everything)
 			if err != nil {
@@ -59,43 +61,44 @@ of that name. A MachineHealthCheck is named NAMESPACE/NAME.`,
 			if err != nil {
 				return err
 			}
-			return r.printOverview(overview, out)
+			return r.printOverview(overview, &out)
 		},
 	}
-	out.add(command, formatTable, formatWide, formatJSON, formatYAML, formatName)
+	out.add(command, formatWide, formatName)
 	command.Flags().BoolVarP(&watch, "watch", "w", false, "Show it again whenever something changes")
 	return command
 }
 
-func (r *root) printOverview(overview *view.Overview, out output) error {
+func (r *root) printOverview(overview *view.Overview, out *output) error {
 	if out.format == formatName {
-		return r.printNames(overview)
+		return out.printObject(r, namesOf(overview))
 	}
-	return r.show(out, overview, func(printer *view.Printer) { overview.Print(printer, out.format == formatWide) })
+	return r.show(out, "Overview", overview, func(printer *view.Printer) { overview.Print(printer, out.format == formatWide) })
 }
 
-// printNames prints the names of all that an overview has.
-func (r *root) printNames(overview *view.Overview) error {
+// namesOf are the objects that an overview has, by their names only.
+func namesOf(overview *view.Overview) *unstructured.UnstructuredList {
+	list := &unstructured.UnstructuredList{}
+	add := func(kind schema.GroupVersionKind, name string) {
+		object := unstructured.Unstructured{}
+		object.SetGroupVersionKind(kind)
+		object.SetName(name)
+		list.Items = append(list.Items, object)
+	}
 	for i := range overview.NodeHealthChecks {
-		if err := r.printName(v1alpha1.Resource(v1alpha1.Plural), overview.NodeHealthChecks[i].Name); err != nil {
-			return err
-		}
+		add(v1alpha1.SchemeGroupVersion.WithKind(v1alpha1.Kind), overview.NodeHealthChecks[i].Name)
 	}
-	for i := range overview.MachineHealthChecks {
-		if err := r.printName(machinev1beta1.Resource("machinehealthchecks"), overview.MachineHealthChecks[i].Name); err != nil {
-			return err
-		}
+	for _, mhc := range overview.MachineHealthChecks {
+		add(machinev1beta1.SchemeGroupVersion.WithKind("MachineHealthCheck"), mhc.Name)
 	}
-	for i := range overview.RemediationBudgets {
-		if err := r.printName(nhcv1alpha1.Resource(nhcv1alpha1.BudgetPlural), overview.RemediationBudgets[i].Name); err != nil {
-			return err
-		}
+	for _, budget := range overview.RemediationBudgets {
+		add(nhcv1alpha1.SchemeGroupVersion.WithKind(nhcv1alpha1.BudgetKind), budget.Name)
 	}
-	return nil
+	return list
 }
 
 // watchStatus shows the overview now, and again whenever it changes, until the context ends.
-func (r *root) watchStatus(ctx context.Context, clients *cluster.Clients, out output, show func(*view.Snapshot) (*view.Overview, error)) error {
+func (r *root) watchStatus(ctx context.Context, clients *cluster.Clients, out *output, show func(*view.Snapshot) (*view.Overview, error)) error {
 	return r.follow(ctx, clients, func(snapshot *view.Snapshot) (string, error) {
 		overview, err := show(snapshot)
 		if err != nil {

@@ -14,15 +14,15 @@ func (r *root) version() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "version",
 		Short: "Print the version of the plugin",
-		Args:  cobra.NoArgs,
+		Args:  noName,
 		RunE: func(*cobra.Command, []string) error {
 			version := buildinfo.Version()
 			if out.forPeople() {
 				return r.print("kubectl-nhc " + version.GitVersion + "\n")
 			}
-			return r.encode(out.format, version)
+			return r.encode(&out, "Version", version)
 		},
 	}
-	out.add(command, formatTable, formatJSON, formatYAML)
+	out.add(command)
 	return command
 }

@@ -4,7 +4,6 @@
 package installation
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 
@@ -36,10 +35,8 @@ func (p *Part) problem(format string, args ...any) {
 
 // unknown records why something cannot be read.
 func (p *Part) unknown(err error, verb, resource string) {
-	err = cluster.Explain(err, verb, resource)
-	known, ok := errors.AsType[*cluster.Error](err)
-	p.NeedsAdmin = ok && known.Denied != ""
-	p.Unread = append(p.Unread, err.Error())
+	p.NeedsAdmin = cluster.Denied(err)
+	p.Unread = append(p.Unread, cluster.Explain(err, verb, resource).Error())
 }
 
 // Count returns the number of problems, of parts that need an admin to be checked, and of parts that could not be checked

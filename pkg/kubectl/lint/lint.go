@@ -84,8 +84,6 @@ type Template struct {
 	ClusterScoped bool
 	// Object is the template, nil if it was not read.
 	Object *object.Template
-	// Forbidden are the permissions that the controller lacks for it and its remediation objects.
-	Forbidden []string
 }
 
 // findings collects advice about one object.

@@ -252,7 +252,6 @@ func TestTemplates(t *testing.T) {
 		"all is well":      {spec: one, c: Template{Object: usual(`{}`)}},
 		"missing":          {spec: one, c: Template{Problem: "It is missing"}, want: []string{"spec.remediationTemplate: It is missing"}},
 		"no spec":          {spec: one, c: Template{Object: &object.Template{ObjectMeta: metav1.ObjectMeta{Namespace: "b", Name: "c"}}}, want: []string{`spec.remediationTemplate: Remediation template is invalid: "invalid template b/c, didn't find spec.template.spec"`}},
-		"no permission":    {spec: one, c: Template{Forbidden: []string{"Missing permission"}}, want: []string{"spec.remediationTemplate: Missing permission"}},
 		"no template":      {spec: `remediationTemplate: {apiVersion: a/v1, kind: A, namespace: b, name: c}`, want: []string{`spec.remediationTemplate.kind: Remediation template is invalid: "kind A of template b/c lacks the suffix Template"`}},
 		"steps": {
 			spec: two, d: Template{Problem: "It is missing"},

@@ -308,7 +308,4 @@ func (f *findings) template(path string, steps []remediation.Step, step remediat
 			f.advise(path, "correct the template", "%s", problem.Message)
 		}
 	}
-	for _, forbidden := range known.Forbidden {
-		f.advise(path, "install the ClusterRole that the remediator ships for it", "%s", forbidden)
-	}
 }

@@ -36,7 +36,7 @@ func (r *Report) Print(printer *view.Printer) {
 		last = append(last, []view.Cell{view.Text(r.Summary())})
 	}
 	if r.Offline {
-		last = append(last, []view.Cell{view.Text("No cluster was asked: what depends on nodes, templates and permissions is not checked.")})
+		last = append(last, []view.Cell{view.Text("No cluster was asked: what depends on nodes and templates is not checked.")})
 	}
 	sections.Lines(append(last, view.Partial(r.Missing)...))
 }

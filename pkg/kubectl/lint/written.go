@@ -113,20 +113,6 @@ func texts(spec any, of func(*metav1.LabelSelector) []string, problems func(stri
 	return wrong
 }
 
-// Complete removes findings of the API server about missing fields: the object is merged into one that may have them.
-func (o *Object) Complete() {
-	o.Findings = slices.DeleteFunc(o.Findings, func(finding Finding) bool {
-		message := strings.TrimPrefix(finding.What, "Invalid value: ")
-		return finding.Severity == Error && (slices.Contains(missing, message) || strings.HasPrefix(message, "Required value"))
-	})
-}
-
-// missing are the messages of the API server when one of several fields has to be set.
-var missing = []string{
-	"one of minHealthy and maxUnhealthy should be specified", "Selector is mandatory",
-	"Either RemediationTemplate or at least one EscalatingRemediations must be set",
-}
-
 // refused is what the API server says of a value with a wrong type or form.
 var refused = regexp.MustCompile(`^Invalid value: (.+): \S+ in body (?:must be of type (\w+): "(\w+)"|should match '(.+)')$`)
 

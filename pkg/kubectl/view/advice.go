@@ -42,7 +42,7 @@ var advices = map[v1alpha1.DecisionReason]string{
 	v1alpha1.DecidedInvalidSpec:         "correct the spec: kubectl nhc lint {check}",
 	v1alpha1.DecidedClockUntrusted:      "correct the clock of the node on which the controller runs",
 	v1alpha1.DecidedPaused:              "it goes on with kubectl nhc resume {check}",
-	v1alpha1.DecidedExcluded:            "it goes on with kubectl nhc release {node}",
+	v1alpha1.DecidedExcluded:            "it goes on with kubectl nhc resume node/{node}",
 	v1alpha1.DecidedMachineHealthCheck:  "the MachineHealthCheck decides: kubectl nhc status shows its Machines",
 	v1alpha1.DecidedBudgetExhausted:     "it begins when the budget permits it: kubectl nhc status -o wide shows its numbers",
 	v1alpha1.DecidedDryRun:              "nothing begins in a dry run: spec.mode of {check} ends it",
@@ -60,9 +60,9 @@ func advice(reason v1alpha1.DecisionReason, check, node string) string {
 // machineAdvices are the advices about Machines that differ. {namespace} and {machine} stand for names.
 var machineAdvices = map[v1alpha1.DecisionReason]string{
 	v1alpha1.DecidedStepRunning:                "the remediator works on it: look at its remediation object, which has the name of the Machine",
-	v1alpha1.DecidedPaused:                     "it goes on with kubectl annotate machinehealthchecks.machine.openshift.io -n {namespace} {check} cluster.x-k8s.io/paused-",
+	v1alpha1.DecidedPaused:                     "it goes on with kubectl nhc resume {namespace}/{check}",
 	v1alpha1.DecidedInvalidSpec:                "correct the spec: kubectl nhc lint {namespace}/{check}",
-	v1alpha1.DecidedExcluded:                   "it goes on with kubectl nhc release {node}",
+	v1alpha1.DecidedExcluded:                   "it goes on with kubectl nhc resume node/{node}",
 	machinev1beta1.DecidedMachineDeleting:      "its provider drains and deletes it; if that does not end, look at its finalizers and at the log of the provider",
 	machinev1beta1.DecidedExternalRemediation:  "the other controller remediates the Machine: look at its annotations",
 	machinev1beta1.DecidedRemediationOverdue:   "look why the remediation does not end: kubectl describe machine -n {namespace} {machine}",

@@ -75,7 +75,7 @@ func TestWhatNext(t *testing.T) {
 		"many": {check: CheckOfNode{Decision: decision(v1alpha1.DecidedGateClosed, "", nil), Gate: closed, NotHealthy: strings.Split("abcdefghijkl", "")},
 			want: "it takes 2 of these to be healthy: a, b, c, d, e, f, g, h, i, j and 2 more"},
 		"stopped":  {stopped: "by a budget", check: CheckOfNode{Decision: decision(v1alpha1.DecidedBudgetExhausted, "", nil)}, want: "nothing, until the stop ends"},
-		"excluded": {check: CheckOfNode{Decision: decision(v1alpha1.DecidedExcluded, "", nil)}, want: "it goes on with kubectl nhc release node-1"},
+		"excluded": {check: CheckOfNode{Decision: decision(v1alpha1.DecidedExcluded, "", nil)}, want: "it goes on with kubectl nhc resume node/node-1"},
 		"newer":    {check: CheckOfNode{Decision: decision("Abducted", "", until)}, want: "at 03:01:00 (in 60s) the decision changes"},
 	} {
 		tc.check.Name = "workers"
@@ -143,7 +143,7 @@ func TestMachine(t *testing.T) {
 		"healthy":          {MachineExplanation{Known: true, Owned: true, Phase: "Running", Node: "n", Checks: []CheckOfMachine{{Name: "pool"}}}, []string{"Phase: Running, node: n", "not reported as unhealthy", "Next: nothing, as long as the Machine is healthy", "kubectl nhc explain node n"}},
 		"without an owner": {MachineExplanation{Known: true}, []string{"No controller owns it", "No MachineHealthCheck of its namespace selects it"}},
 		"deleting":         {MachineExplanation{Known: true, Owned: true, Deleting: true, Checks: []CheckOfMachine{{Name: "pool", Target: target(machinev1beta1.DecidedMachineDeleting)}}}, []string{"It is being deleted", "Remediating, MachineDeleting", "Next: its provider drains and deletes it"}},
-		"held":             {MachineExplanation{Checks: []CheckOfMachine{{Name: "pool", Target: target(v1alpha1.DecidedPaused)}}}, []string{"It cannot be read, or is gone", "Ready=Unknown since 02:00:00 (60m)", "kubectl annotate machinehealthchecks.machine.openshift.io -n ns pool cluster.x-k8s.io/paused-"}},
+		"held":             {MachineExplanation{Checks: []CheckOfMachine{{Name: "pool", Target: target(v1alpha1.DecidedPaused)}}}, []string{"It cannot be read, or is gone", "Ready=Unknown since 02:00:00 (60m)", "kubectl nhc resume ns/pool"}},
 		"S10 it waits for its timeout": {MachineExplanation{Checks: []CheckOfMachine{{Name: "pool", Target: &Target{Decision: decision(v1alpha1.DecidedGateClosed, "may be booting", new(metav1.NewTime(now.Add(time.Minute))))}}}},
 			[]string{"may be booting", "Next: at 03:01:00 (in 60s) the decision changes"}},
 		"without a controller": {MachineExplanation{Leader: &Leader{}, Checks: []CheckOfMachine{{Name: "pool", Target: target(v1alpha1.DecidedPaused)}}},

@@ -42,6 +42,8 @@ type Explanation struct {
 	Unreadable   bool `json:"unreadable,omitempty"`
 	ControlPlane bool `json:"controlPlane,omitempty"`
 	Held         bool `json:"held,omitempty"`
+	// PauseReason is why it is held, as far as it is known.
+	PauseReason string `json:"pauseReason,omitempty"`
 	// Stopped says by which RemediationBudget everything is stopped, empty if nothing is.
 	Stopped string `json:"stopped,omitempty"`
 	// Notes are warnings about the Node, with advice.
@@ -193,6 +195,7 @@ func EntryOf(nhc *v1alpha1.NodeHealthCheck, name string) *v1alpha1.UnhealthyNode
 
 func (e *Explanation) describe(node *corev1.Node, evidence health.Evidence) {
 	e.ControlPlane, e.Held = remediation.IsControlPlane(node.Labels), node.Labels[v1alpha1.LabelExclude] == "true"
+	e.PauseReason = node.Annotations[v1alpha1.AnnotationPauseReason]
 	for _, condition := range node.Status.Conditions {
 		since, doubt := evidence.Since(&condition, e.Time.Time)
 		e.Conditions = append(e.Conditions, Condition{

@@ -83,7 +83,7 @@ func NodeNotes(e *Explanation) (notes []Cell) {
 		notes = append(notes, Cell{Text: "The Node does not exist.", Style: Bad})
 	}
 	if e.Held {
-		notes = append(notes, Cell{Text: "It is held: kubectl nhc release " + e.Node + " ends that.", Style: Warning})
+		notes = append(notes, Cell{Text: "It is paused" + because(e.PauseReason) + ". kubectl nhc resume node/" + e.Node + " ends that.", Style: Warning})
 	}
 	for _, note := range e.Notes {
 		notes = append(notes, Cell{Text: note, Style: Warning})

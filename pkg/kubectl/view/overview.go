@@ -31,6 +31,8 @@ type Overview struct {
 	RemediationBudgets  []*nhcv1alpha1.RemediationBudget     `json:"remediationBudgets,omitempty"`
 	// Common are the properties that failing nodes have in common and others do not have.
 	Common []Shared `json:"common,omitempty"`
+	// PausedNodes are those for which nothing begins.
+	PausedNodes []PausedNode `json:"pausedNodes,omitempty"`
 	// Missing is not empty if the overview is partial.
 	Missing []Missing `json:"missing,omitempty"`
 }
@@ -117,6 +119,7 @@ func NewOverview(snapshot *Snapshot, now time.Time) *Overview {
 	overview := &Overview{
 		Time: metav1.NewTime(now), NodeHealthChecks: []Check{}, Leader: snapshot.Leader, Missing: snapshot.Missing,
 		MachineHealthChecks: slices.Clone(snapshot.MachineHealthChecks), RemediationBudgets: slices.Clone(snapshot.Budgets),
+		PausedNodes: pausedNodes(snapshot.Nodes),
 	}
 	for _, nhc := range snapshot.NodeHealthChecks {
 		overview.NodeHealthChecks = append(overview.NodeHealthChecks, newCheck(nhc, snapshot, now))

@@ -4,6 +4,7 @@
 package view
 
 import (
+	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -236,6 +237,22 @@ func TestNoControlCharacters(t *testing.T) {
 	require.Equal(t, strings.ReplaceAll(text.String(), "\n", " "), Clean(text.String()))
 }
 
+// TestPausedNodes: status says who has paused which node, also of a healthy one, and how to end it.
+func TestPausedNodes(t *testing.T) {
+	t.Parallel()
+	s := &Snapshot{}
+	for i := range shownNames + 2 {
+		node := statusNode(fmt.Sprintf("node-%02d", i), corev1.ConditionTrue, time.Hour)
+		node.Labels[v1alpha1.LabelExclude] = "true"
+		s.Nodes = append(s.Nodes, node, statusNode("other", corev1.ConditionTrue, time.Hour))
+	}
+	s.Nodes[0].Annotations = map[string]string{v1alpha1.AnnotationPauseReason: "disk, ask Kim."}
+	var text strings.Builder
+	NewOverview(s, now).Print(NewPrinter(&text, Options{}), false)
+	require.Contains(t, text.String(), "12 nodes paused, to go on with kubectl nhc resume node/NAME: node-00: disk, ask Kim; node-01; ")
+	require.Contains(t, text.String(), "node-09; 2 more\n")
+}
+
 // TestPrintExplanation: a node that waits, one that is under remediation, and one without a health check.
 func TestPrintExplanation(t *testing.T) {
 	t.Parallel()
@@ -249,6 +266,7 @@ func TestPrintExplanation(t *testing.T) {
 	workers.Status.UnhealthyNodes[0].Remediations[0].Resource.UID = "1"
 	waits := statusNode("node-3", corev1.ConditionUnknown, 10*time.Minute)
 	waits.Labels[v1alpha1.LabelExclude], waits.Labels["node-role.kubernetes.io/control-plane"] = "true", ""
+	waits.Annotations = map[string]string{v1alpha1.AnnotationPauseReason: "disk, ask Kim."}
 	waits.Status.Conditions = append(waits.Status.Conditions, corev1.NodeCondition{Type: "Disk\x1b[2J", Status: corev1.ConditionTrue, Message: "a\nb"})
 	alone := statusNode("node-a", corev1.ConditionTrue, time.Hour)
 	alone.Labels = map[string]string{"pool": "other"}

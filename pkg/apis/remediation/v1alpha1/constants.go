@@ -37,6 +37,8 @@ const (
 	LabelEtcd = "nhc-controller.io/etcd"
 	// LabelExclude on a Node, with the value "true", exempts it from remediation.
 	LabelExclude = "remediation.medik8s.io/exclude-from-remediation"
+	// AnnotationPauseReason on such a Node says why, one reason on each line, for people.
+	AnnotationPauseReason = "nhc-controller.io/pause-reason"
 	// LabelAggregate, with the value "true", on a ClusterRole grants its rules to
 	// the controller.
 	LabelAggregate = "rbac.ext-remediation/aggregate-to-ext-remediation"
