@@ -74,20 +74,24 @@ func TestDecision(t *testing.T) {
 		message  string
 		next     time.Duration // Zero: there is none.
 	}{
-		"healthy":                        {node: sick("n", well)},
-		"deleted, nothing left":          {node: sick("n", gone), want: "AwaitingDeletion"},
-		"its CR was created":             {node: sick("n"), outcome: Outcome{Result: Created, CR: cr("n")}, want: "StepRunning", message: "RebootRemediation n is running", next: 30 * m},
-		"the CR of a step was created":   {script: escalation(), node: sick("n"), outcome: Outcome{Result: Created, CR: soft()}, want: "StepRunning", message: "RebootRemediation soft (step 1 of 3) is running", next: 5 * m},
-		"it is at work":                  {node: sick("n", with(cr("n")), ourLease), now: m, want: "StepRunning", message: "RebootRemediation n is running", next: 30 * m},
-		"it is at work, without lease":   {node: sick("n", with(cr("n"))), want: "StepRunning"},
-		"a step is at work":              {script: escalation(), node: sick("n", with(soft(timedOut), fence(createdAt(epoch.Add(m)))), ourLease), now: 2 * m, want: "StepRunning", message: "step 2 of 3", next: 11 * m},
-		"of no step":                     {script: escalation(), node: sick("n", with(stepCR("other", testKind, nil)), ourLease), want: "StepRunning", message: "belongs to no step"},
-		"it has succeeded":               {node: sick("n", with(cr("n", succeeded)), ourLease), want: "StepSucceeded", message: "reports success", next: 30 * m},
-		"the node will be replaced":      {node: sick("n", gone, with(cr("n", awaitsDelete))), want: "AwaitingReplacement"},
-		"12.2":                           {node: sick("n", controlPlane), withheld: v1alpha1.DecidedControlPlaneBusy, want: "ControlPlaneBusy"},
-		"12.3":                           {node: sick("n", controlPlane), withheld: v1alpha1.DecidedEtcdQuorum, want: "EtcdQuorum"},
-		"B5.1":                           {node: sick("n"), withheld: v1alpha1.DecidedBudgetExhausted, want: "BudgetExhausted"},
-		"11.4":                           {node: sick("n", near(cr("n", foreign))), want: "ForeignRemediation", message: "RebootRemediation n, which belongs to no NodeHealthCheck"},
+		"healthy":                      {node: sick("n", well)},
+		"deleted, nothing left":        {node: sick("n", gone), want: "AwaitingDeletion"},
+		"its CR was created":           {node: sick("n"), outcome: Outcome{Result: Created, CR: cr("n")}, want: "StepRunning", message: "RebootRemediation n is running", next: 30 * m},
+		"the CR of a step was created": {script: escalation(), node: sick("n"), outcome: Outcome{Result: Created, CR: soft()}, want: "StepRunning", message: "RebootRemediation soft (step 1 of 3) is running", next: 5 * m},
+		"it is at work":                {node: sick("n", with(cr("n")), ourLease), now: m, want: "StepRunning", message: "RebootRemediation n is running", next: 30 * m},
+		"it is at work, without lease": {node: sick("n", with(cr("n"))), want: "StepRunning"},
+		"a step is at work":            {script: escalation(), node: sick("n", with(soft(timedOut), fence(createdAt(epoch.Add(m)))), ourLease), now: 2 * m, want: "StepRunning", message: "step 2 of 3", next: 11 * m},
+		"of no step":                   {script: escalation(), node: sick("n", with(stepCR("other", testKind, nil)), ourLease), want: "StepRunning", message: "belongs to no step"},
+		"it has succeeded":             {node: sick("n", with(cr("n", succeeded)), ourLease), want: "StepSucceeded", message: "reports success", next: 30 * m},
+		"the node will be replaced":    {node: sick("n", gone, with(cr("n", awaitsDelete))), want: "AwaitingReplacement"},
+		"12.2":                         {node: sick("n", controlPlane), withheld: v1alpha1.DecidedControlPlaneBusy, want: "ControlPlaneBusy"},
+		"12.3":                         {node: sick("n", controlPlane), withheld: v1alpha1.DecidedEtcdQuorum, want: "EtcdQuorum"},
+		"B5.1":                         {node: sick("n"), withheld: v1alpha1.DecidedBudgetExhausted, want: "BudgetExhausted"},
+		"11.4":                         {node: sick("n", near(cr("n", foreign))), want: "ForeignRemediation", message: "RebootRemediation n, which belongs to no NodeHealthCheck"},
+		"11.6": {script: escalation(), node: sick("n", func(n *Node) {
+			lost := v1alpha1.EpisodeStep{Kind: testKind, TemplateName: "soft", Started: metav1.NewTime(epoch), Ended: new(metav1.NewTime(epoch.Add(m)))}
+			n.Vanished = []v1alpha1.EpisodeStep{lost, lost}
+		}), now: 3 * m, want: "RemediationVanished", message: "2 remediation objects", next: 5 * m},
 		"11.4 found at the last moment":  {node: sick("n"), outcome: Outcome{Result: Blocked, CR: cr("n", foreign), Err: nil}, want: "ForeignRemediation", message: "in the way"},
 		"14.3":                           {node: sick("n", leased(held("somebody", epoch, lasting(600)))), want: "LeaseTaken", message: `Lease node-n is held by "somebody"`},
 		"deletion, healthy":              {node: sick("n", well, with(cr("n"))), want: "AwaitingDeletion", message: "RebootRemediation n is gone"},
