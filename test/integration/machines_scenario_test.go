@@ -126,10 +126,6 @@ func (s *machineScenario) createCheck(change ...func(*v1beta1.MachineHealthCheck
 	return created
 }
 
-func annotated(key, value string) func(*v1beta1.MachineHealthCheck) {
-	return func(check *v1beta1.MachineHealthCheck) { metav1.SetMetaDataAnnotation(&check.ObjectMeta, key, value) }
-}
-
 func atMost(maxUnhealthy intstr.IntOrString) func(*v1beta1.MachineHealthCheck) {
 	return func(check *v1beta1.MachineHealthCheck) {
 		check.Spec.MaxUnhealthy = (*v1beta1.IntOrString)(&maxUnhealthy)

@@ -13,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
-	"github.com/nhc-controller/nhc-controller/test/localkube"
 )
 
 // condition returns a condition of the NodeHealthCheck, the zero value if there is none.
@@ -101,12 +100,4 @@ func (s *scenario) recover(name string, nodes int32) {
 	s.eventuallyCounts(nodes, nodes)
 	s.eventuallyNoneListed()
 	s.eventuallyEvent("RemediationRemoved", "Deleted remediation CR of kind PowerCycleRemediation with name "+s.node(name))
-}
-
-// creations returns the controller's attempts to create a CR.
-func (s *scenario) creations() []localkube.Request {
-	s.t.Helper()
-	return s.requests(func(r localkube.Request) bool {
-		return r.Verb == "create" && r.Resource == s.kind.remediations.Resource && r.Namespace == s.name
-	})
 }

@@ -51,7 +51,7 @@ func parseBudget(object *unstructured.Unstructured) (*Budget, error) {
 
 // binds reports whether the budget limits a node at any time, in the group of another one.
 func (b *Budget) binds(node, like *Node) bool {
-	return b.selector != nil && len(b.Spec.ActiveDuring) == 0 && b.selector.Matches(labels.Set(node.Labels)) &&
+	return b.selector != nil && len(b.Spec.ActiveDuring) == 0 && b.selector.Matches(node.Labels) &&
 		(b.Spec.TopologyKey == "" || node.Labels[b.Spec.TopologyKey] == like.Labels[b.Spec.TopologyKey])
 }
 
@@ -152,7 +152,7 @@ func (p *snapshot) budgetMayStop(name string) bool {
 // mayBind reports whether a budget may limit a node or a Machine.
 func (p *snapshot) mayBind(b *Budget, name string) bool {
 	node := p.nodes[name].at(p.rv)
-	return node == nil || b.selector == nil || b.selector.Matches(labels.Set(node.Labels))
+	return node == nil || b.selector == nil || b.selector.Matches(node.Labels)
 }
 
 func (b *Budget) onlyConcurrent() bool {

@@ -47,7 +47,7 @@ func (j *Judge) judgeOfMachines(event Change, before *unstructured.Unstructured,
 		}
 		j.activity.gates = append(j.activity.gates, version[Gates]{rv: event.ResourceVersion, seen: event.Time, object: gates})
 	case Leases:
-		return j.followLease(event, by)
+		return j.followLease(event)
 	default:
 		return false
 	}
@@ -55,7 +55,7 @@ func (j *Judge) judgeOfMachines(event Change, before *unstructured.Unstructured,
 }
 
 // followLease adds a lease that is not the lease of a node.
-func (j *Judge) followLease(event Change, by *Request) bool {
+func (j *Judge) followLease(event Change) bool {
 	namespace, name, _ := strings.Cut(event.Key, "/")
 	switch {
 	case name == otherLeader:

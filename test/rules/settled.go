@@ -9,8 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/util/sets"
-
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
 
@@ -179,6 +177,3 @@ func (p *snapshot) leaseTakenFrom(node, holder string) bool {
 	}
 	return false
 }
-
-// names returns a set in order, for messages.
-func names(set sets.Set[string]) string { return strings.Join(sets.List(set), " ") }

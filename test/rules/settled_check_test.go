@@ -71,7 +71,6 @@ func runRows(t *testing.T, rows map[string]row) {
 }
 
 // The nodes of the rows.
-func none(*fixture)         {}
 func healthy(s *fixture)    { s.node(past, healthyNode("n")) }
 func notHealthy(s *fixture) { s.node(past, failedNode("n")) }
 

@@ -217,10 +217,10 @@ func (c *Controller) rememberOutcomes(ctx context.Context, s *snapshot, results 
 		machine, outcome := result.Plan.Target.Machine, result.Outcome
 		if result.Plan.Type == v1beta1.RemediationMachineDeletion && outcome.Result != "" {
 			s.state.unsure.Delete(machine.Name)
-			switch {
-			case outcome.Result == remediation.Requested:
+			switch outcome.Result {
+			case remediation.Requested:
 				s.state.deletionRequested[machine.UID] = true
-			case outcome.Result == remediation.Unknown:
+			case remediation.Unknown:
 				s.state.unsure.Insert(machine.Name)
 			}
 		}

@@ -50,7 +50,7 @@ func NewWatch(ctx context.Context, clients *Clients, wanted Kinds) (*Watch, erro
 	for _, informer := range w.informers {
 		w.running.Go(func() { informer.RunWithContext(ctx) })
 	}
-	err := context.Cause(ctx)
+	var err error
 	if cache.WaitForCacheSync(ctx.Done(), answered...) {
 		if _, err = w.assemble(); err == nil {
 			context.AfterFunc(ctx, stop)

@@ -32,9 +32,9 @@ import (
 func changing(t *testing.T, objects ...runtime.Object) (*change, *dynamicfake.FakeDynamicClient) {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	require.NoError(t, v1alpha1.AddToScheme(scheme))
-	require.NoError(t, nhcv1alpha1.AddToScheme(scheme))
-	require.NoError(t, machinev1beta1.AddToScheme(scheme))
+	require.NoError(t, v1alpha1.Install(scheme))
+	require.NoError(t, nhcv1alpha1.Install(scheme))
+	require.NoError(t, machinev1beta1.Install(scheme))
 	require.NoError(t, corev1.AddToScheme(scheme))
 	client := dynamicfake.NewSimpleDynamicClient(scheme, objects...)
 	var ours []runtime.Object
@@ -214,8 +214,7 @@ func TestOtherBudgets(t *testing.T) {
 	require.Empty(t, writes(client))
 	err = c.stops(t.Context())
 	require.EqualError(t, err, "RemediationBudget brake still lets nothing begin: Maintenance, ask Kim. To end it: kubectl delete remediationbudget brake")
-	_, is := err.(interface{ Unwrap() []error }).Unwrap()[0].(found)
-	require.True(t, is, "the exit code is 1")
+	require.ErrorAs(t, err, new(found), "the exit code is 1")
 
 	c, _ = changing(t, budget())
 	c.dryRun = dryRunServer
