@@ -164,8 +164,14 @@ func (p *snapshot) leftCheckLeases() (left []Violation) {
 	return left
 }
 
-// remediatedBy reports whether a MachineHealthCheck may have a remediation under way for a Node.
+// remediatedBy reports whether a MachineHealthCheck may have a remediation under way for a Node. Its CR may name the Node
+// of a Machine that is gone.
 func (p *snapshot) remediatedBy(check, node string) bool {
+	for _, versions := range p.crs {
+		if cr := versions.at(p.rv); cr != nil && cr.Node == node && (cr.CheckedBy(check) || slices.Contains(cr.FormerChecks, check)) {
+			return true
+		}
+	}
 	for key, versions := range p.machines {
 		machine := versions.at(p.rv)
 		if machine == nil || machine.Node != node {

@@ -217,7 +217,7 @@ func (c *Controller) rememberOutcomes(ctx context.Context, s *snapshot, results 
 		machine, outcome := result.Plan.Target.Machine, result.Outcome
 		if result.Plan.Type == v1beta1.RemediationMachineDeletion && outcome.Result != "" {
 			s.state.unsure.Delete(machine.Name)
-			switch outcome.Result {
+			switch outcome.Result { //nolint:exhaustive // others are known
 			case remediation.Requested:
 				s.state.deletionRequested[machine.UID] = true
 			case remediation.Unknown:
