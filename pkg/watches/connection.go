@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -176,12 +177,15 @@ func (c *connection) listerWatcher(source *cache.ListWatch, client any) cache.Li
 			return list, nil
 		},
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			lists := options.SendInitialEvents != nil && *options.SendInitialEvents
 			watcher, err := source.WatchWithContext(ctx, options)
-			c.report(ctx, err)
+			if !lists || !apierrors.IsInvalid(err) { // Or else the API server cannot do that, and a list follows.
+				c.report(ctx, err)
+			}
 			if err != nil {
 				return nil, err
 			}
-			if options.SendInitialEvents != nil && *options.SendInitialEvents {
+			if lists {
 				return c.observeList(watcher), nil
 			}
 			c.open()

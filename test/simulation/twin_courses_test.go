@@ -40,7 +40,7 @@ func (x *twin) courses(changes []*memapi.Change) map[string]course {
 		if change.Type != watch.Deleted {
 			state = x.comparable(change.Resource.Resource, change.Object)
 		}
-		if len(all[key]) > 1 && change.Time.Before(x.begun.Add(20*time.Second)) { // S17
+		if len(all[key]) > 1 && change.Time.Before(x.begun.Add(20*time.Second)) { // It reads (spec 21.2).
 			all[key] = all[key][:1]
 		}
 		if known := all[key]; !reflect.DeepEqual(known[len(known)-1], state) {

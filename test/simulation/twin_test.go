@@ -6,7 +6,6 @@ package simulation
 import (
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -15,7 +14,6 @@ import (
 
 	"github.com/nhc-controller/nhc-controller/test/memapi"
 	"github.com/nhc-controller/nhc-controller/test/rules"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
 const (
@@ -44,7 +42,7 @@ type twin struct {
 // compareTwin has the leader and a twin live for a minute in which nobody else acts, and compares what they do.
 func (c *cluster) compareTwin(when string) {
 	leader := c.leader()
-	if leader == nil || c.bindsMachines() {
+	if leader == nil {
 		return
 	}
 	x := c.copyTwin()
@@ -56,14 +54,6 @@ func (c *cluster) compareTwin(when string) {
 	if found := x.differences(c, leader); len(found) > 0 {
 		panic(broken{rules.Violation{Rule: "P8", Text: when + ": a process that begins to lead does not do what the leader does:\n" + strings.Join(found, "\n")}})
 	}
-}
-
-// bindsMachines reports whether a budget is about Machines. Until S19 is repaired, it goes on binding a Node without one.
-func (c *cluster) bindsMachines() bool {
-	return slices.ContainsFunc(c.server.List(budgets), func(object *unstructured.Unstructured) bool {
-		_, found, _ := unstructured.NestedMap(object.Object, "spec", "machineSelector")
-		return found
-	})
 }
 
 // copyTwin copies what is stored, and starts a process on it.

@@ -4,6 +4,7 @@
 package machinehealthcheck
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -90,6 +91,14 @@ func (c *Controller) Active() bool { return c.active.active.Load() }
 // HasSynced reports whether the MachineHealthChecks are known, and whether this controller looks after
 // them, as far as that can be read. Before that, it is not active.
 func (c *Controller) HasSynced() bool { return c.active.synced.Load() }
+
+// ActiveUnread returns why HasSynced returns false: ErrPending of package watches while that is being read.
+func (c *Controller) ActiveUnread() error {
+	if c.HasSynced() {
+		return nil
+	}
+	return cmp.Or(c.Freshness.Cause(watches.MachineHealthCheckCache), watches.ErrPending)
+}
 
 // Unread returns why the MachineHealthChecks are not known at the moment. If they are no longer served, or the
 // controller may no longer read them, the last reading holds (spec M15.1).

@@ -15,9 +15,9 @@ type MachineHealthChecks interface {
 	// Active reports whether this process looks after them: then none is in conflict with a
 	// NodeHealthCheck.
 	Active() bool
-	// HasSynced reports whether it is known which controller looks after them. SyncAll is called once
-	// it is.
-	HasSynced() bool
+	// ActiveUnread returns why it is not known which controller looks after them: ErrPending of package watches while
+	// that is being read. SyncAll is called once it is known.
+	ActiveUnread() error
 	// Unread returns why the MachineHealthChecks are not known at the moment. SyncAll is called once they
 	// are.
 	Unread() error
@@ -34,7 +34,7 @@ type MachineHealthChecks interface {
 type noMachineHealthChecks struct{}
 
 func (noMachineHealthChecks) Active() bool                                 { return false }
-func (noMachineHealthChecks) HasSynced() bool                              { return true }
+func (noMachineHealthChecks) ActiveUnread() error                          { return nil }
 func (noMachineHealthChecks) Unread() error                                { return nil }
 func (noMachineHealthChecks) ClaimOf(string) string                        { return "" }
 func (noMachineHealthChecks) ControlPlaneSlotHolders(slot.Member) []string { return nil }

@@ -121,9 +121,12 @@ func (c *Controller) observeMachineHealthChecks(s *platformState) error {
 	if last := c.platformSeen.checks.Load(); last != nil {
 		// MachineHealthChecks of this process are in no conflict. It may not be known yet which controller looks after them
 		// (spec M15.1).
-		known := c.machineHealthChecks.HasSynced() // Asked first: who is active is known before.
+		unread := c.machineHealthChecks.ActiveUnread() // Asked first: who is active is known before.
 		conflict := last.conflict && !c.machineHealthChecks.Active()
-		s.conflict, s.unknown, s.machineHealthChecks = conflict && known, conflict && !known, last.exist
+		if conflict && errors.Is(unread, watches.ErrPending) {
+			return unread
+		}
+		s.conflict, s.unknown, s.machineHealthChecks = conflict && unread == nil, conflict && unread != nil, last.exist
 	} else {
 		s.unknown = true
 	}

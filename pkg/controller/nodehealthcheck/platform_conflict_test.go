@@ -4,6 +4,7 @@
 package nodehealthcheck
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -11,16 +12,20 @@ import (
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
 
 // looksAfter is a process that looks after MachineHealthChecks, or does not, as far as it knows that yet.
 type looksAfter struct {
 	noMachineHealthChecks
-	active, known bool
+	active bool
+	unread error
 }
 
-func (l looksAfter) Active() bool    { return l.active }
-func (l looksAfter) HasSynced() bool { return l.known }
+func (l looksAfter) Active() bool        { return l.active }
+func (l looksAfter) ActiveUnread() error { return l.unread }
+
+var errUnreadable = errors.New("no answer")
 
 // TestConflictIsNotGuessed: MachineHealthChecks are in no conflict before it is known who looks after them. Until then nothing
 // begins, and a conflict that was known lasts (spec 6.9, M15.1).
@@ -33,12 +38,14 @@ func TestConflictIsNotGuessed(t *testing.T) {
 		checks looksAfter
 		nhc    *v1alpha1.NodeHealthCheck
 		want   platformState
+		err    error
 	}{
-		"not known":                   {looksAfter{}, testCheck(), platformState{unknown: true}},
-		"not known after a conflict":  {looksAfter{}, inConflict, platformState{unknown: true, conflict: true}},
-		"this process":                {looksAfter{active: true, known: true}, inConflict, platformState{}},
-		"this process, unread by now": {looksAfter{active: true}, testCheck(), platformState{}},
-		"another one":                 {looksAfter{known: true}, testCheck(), platformState{conflict: true}},
+		"being read":                  {checks: looksAfter{unread: watches.ErrPending}, nhc: testCheck(), err: watches.ErrPending},
+		"unreadable":                  {checks: looksAfter{unread: errUnreadable}, nhc: testCheck(), want: platformState{unknown: true}},
+		"unreadable after a conflict": {checks: looksAfter{unread: errUnreadable}, nhc: inConflict, want: platformState{unknown: true, conflict: true}},
+		"this process":                {checks: looksAfter{active: true}, nhc: inConflict},
+		"this process, unread by now": {checks: looksAfter{active: true, unread: watches.ErrPending}, nhc: testCheck()},
+		"another one":                 {checks: looksAfter{}, nhc: testCheck(), want: platformState{conflict: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -48,8 +55,10 @@ func TestConflictIsNotGuessed(t *testing.T) {
 				c.machineHealthChecks = tc.checks
 				tc.want.openShiftMachines, tc.want.machineHealthChecks = true, true
 				got, err := c.observePlatform(tc.nhc, &nhcState{})
-				require.NoError(t, err)
-				require.Equal(t, tc.want, got)
+				require.ErrorIs(t, err, tc.err)
+				if tc.err == nil {
+					require.Equal(t, tc.want, got)
+				}
 			})
 		})
 	}
