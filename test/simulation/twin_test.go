@@ -35,7 +35,7 @@ type twin struct {
 	changes int
 	// lastUID is the last uid that was given until then.
 	lastUID string
-	// gone means that something is under remediation whose Node is gone.
+	// gone means that something is under remediation whose Node is gone, or that the history of a Machine is open.
 	gone bool
 }
 
@@ -74,6 +74,11 @@ func (c *cluster) copyTwin() *twin {
 	x.replica = r
 	for _, cr := range c.crs() {
 		x.gone = x.gone || c.node(cr.Node) == nil
+	}
+	for _, check := range c.server.List(rules.MachineHealthChecks) {
+		for _, entry := range entriesOf(check.Object, "remediationHistory") {
+			x.gone = x.gone || (entry["started"] != nil && entry["finished"] == nil && entry["closed"] == nil)
+		}
 	}
 	return x
 }
