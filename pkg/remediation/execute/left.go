@@ -54,12 +54,16 @@ func (e *Executor) EndFormer(ctx context.Context, f *Former) error {
 	if len(f.left()) == 0 {
 		return nil
 	}
-	live, err := e.Client.Resource(f.Checks).Namespace(f.Present.Namespace).Get(ctx, f.Present.Name, metav1.GetOptions{})
-	switch {
-	case err == nil:
-		f.Present.UID = live.GetUID()
-	case !apierrors.IsNotFound(err):
+	// The controller may list health checks, not read one by one.
+	named := metav1.ListOptions{FieldSelector: "metadata.name=" + f.Present.Name}
+	live, err := e.Client.Resource(f.Checks).Namespace(f.Present.Namespace).List(ctx, named)
+	if err != nil {
 		return fmt.Errorf("reading which %s is named %s: %w", f.Present.Kind, f.Present.Name, err)
+	}
+	for i := range live.Items {
+		if live.Items[i].GetName() == f.Present.Name {
+			f.Present.UID = live.Items[i].GetUID()
+		}
 	}
 	var outcome pendingOutcome
 	for _, cr := range f.left() {
