@@ -235,7 +235,7 @@ func (p *planner) begin() {
 	if deletion && p.backsOff() {
 		return
 	}
-	if p.Criteria.Strategy == Template && (p.Target.Foreign != nil || p.Target.Incomplete) {
+	if p.Target.Incomplete || (p.Criteria.Strategy == Template && p.Target.Foreign != nil) { // A former template may have left one.
 		p.refuse(v1alpha1.DecidedForeignRemediation)
 		return
 	}

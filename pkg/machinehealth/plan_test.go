@@ -106,7 +106,7 @@ func TestRefusalsForOneStrategy(t *testing.T) {
 		"M11.2 also if it is under external remediation":              {policy(annotates), target(machine("m", failedPhase, firstKey, secondKey), because(v1beta1.TriggerMachineFailed)), v1beta1.RemediationMachineDeletion},
 		"M9.1 an upgrade does not keep those that terminate":          {policy(func(p *Policy) { p.Upgrading, p.Criteria.onlyTermination = true, true }), target(machine("m")), v1beta1.RemediationMachineDeletion},
 		"M9.1 nor does an update of the Node":                         {policy(func(p *Policy) { p.Criteria.onlyTermination = true }), target(machine("m"), updating), v1beta1.RemediationMachineDeletion},
-		"M12 a foreign CR is no obstacle to a deletion":               {policy(), target(machine("m"), func(t *Target) { t.Foreign, t.Incomplete = cr("m", objecttest.Foreign), true }), v1beta1.RemediationMachineDeletion},
+		"M12 a foreign CR is no obstacle to a deletion":               {policy(), target(machine("m"), func(t *Target) { t.Foreign = cr("m", objecttest.Foreign) }), v1beta1.RemediationMachineDeletion},
 		"M10.3 the lease of another is no obstacle without a Node":    {policy(), target(machine("m"), func(t *Target) { t.NodeUID, t.Lease = "", nodeLease("another", epoch, 600) }), v1beta1.RemediationMachineDeletion},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -196,6 +196,7 @@ func TestPlan(t *testing.T) {
 		"17.5 its CR stays while it is unhealthy":                   {policy: byTemplate, target: target(machine("m"), unselected, with(cr("m"))), reason: v1alpha1.DecidedStepRunning},
 		"17.5 nor are its annotations changed":                      {target: target(machine("m", secondKey), unselected, verdict(Healthy))},
 		"P5 CRs that cannot be read are foreign":                    {policy: byTemplate, target: target(machine("m"), func(t *Target) { t.Incomplete = true }), reason: v1alpha1.DecidedForeignRemediation},
+		"P5 also those of a former template":                        {target: target(machine("m"), func(t *Target) { t.Incomplete = true }), reason: v1alpha1.DecidedForeignRemediation},
 		"M10.3 the lease is kept":                                   {target: target(machine("m", deletingMachine), verdict(Deleting), leased(held)), reason: v1beta1.DecidedMachineDeleting},
 		"M10.3 it is renewed":                                       {target: target(machine("m", deletingMachine), verdict(Deleting), leased(nodeLease(ours, epoch.Add(-5*time.Minute), 660))), reason: v1beta1.DecidedMachineDeleting, actions: []string{"WriteLease node-m-node"}},
 		"M10.3 it is released":                                      {target: target(machine("m"), verdict(Healthy), leased(held)), actions: []string{"ReleaseLease node-m-node"}},
