@@ -106,7 +106,7 @@ func testMigration(t *testing.T, c *cluster, olm bool) {
 	s := newScenario(t, c)
 	nhc, running := s.createUpstreamState()
 
-	const there, freeze = "From the upstream operator", "Hold everything"
+	const there, freeze = "From the upstream operator", "Pause everything"
 	m.run("migration.md", there, "-o yaml")
 	m.run("operations.md", freeze, "freeze 4711")
 	if olm {
