@@ -131,7 +131,7 @@ func TestLive(t *testing.T) {
 
 	c.set("node-a", corev1.ConditionUnknown)
 	b.shows("Ready=Unknown for")
-	b.shows("StepRunning", "PowerCycleRemediation/node-a", "2 of 3 nodes healthy")
+	b.shows("StepRunning", "PowerCycleRemediation node-a", "2 of 3 nodes healthy")
 	c.set("node-a", corev1.ConditionTrue)
 	b.shows("3 of 3 nodes healthy", "No node is unhealthy.")
 	require.Equal(t, 1, eval[int](b, "window.opened"), "the page was loaded again")
@@ -141,7 +141,8 @@ func TestLive(t *testing.T) {
 	require.Contains(t, eval[string](b, "document.querySelector('a.bar').getAttribute('aria-label')"), "node-a, workers: detected ")
 	eval[bool](b, "document.querySelector('a.bar').focus() === undefined")
 	b.press("\r")
-	b.shows("Episode of node-a", "PowerCycleRemediation", "Recovered")
+	b.eventually("the history of the node", func() bool { return eval[string](b, "location.search") == "?check=workers&node=node-a" })
+	b.shows("1 episode", "PowerCycleRemediation", "Recovered")
 
 	b.open(address + "node?name=node-b")
 	b.shows("Node node-b", "healthy")

@@ -39,7 +39,7 @@ func TestNoScript(t *testing.T) {
 	for _, text := range []string{"worker-07", "BudgetExhausted", "zones", "Next to become unhealthy", "Reload the page to see what has changed."} {
 		require.Contains(t, b.text(), text)
 	}
-	require.True(t, eval[bool](b, "document.getElementById('pause').hidden"))
+	require.True(t, eval[bool](b, "document.getElementById('freeze').hidden"))
 	b.submit("#node-name", "worker-13")
 	b.shows("Node worker-13", "becomes unhealthy in 2m")
 	b.open(address + "history")

@@ -44,7 +44,7 @@ func NewWatch(ctx context.Context, clients *Clients, wanted Kinds) (*Watch, erro
 			return nil, err
 		}
 		w.informers = append(w.informers, informer)
-		answered = append(answered, func() bool { return informer.HasSynced() || w.refusal(k) != nil })
+		answered = append(answered, func() bool { return informer.HasSynced() || w.refusal(k, false) != nil })
 	}
 	ctx, stop := context.WithCancel(ctx)
 	for _, informer := range w.informers {
@@ -64,11 +64,12 @@ func NewWatch(ctx context.Context, clients *Clients, wanted Kinds) (*Watch, erro
 	return nil, err
 }
 
-// refusal is why a kind has not been read, nil if it has been, or if there is no answer yet.
-func (w *Watch) refusal(k *kind) error {
+// refusal is why a kind has not been read, or is not followed any more, nil if it is, or if there is no answer yet: a watch
+// that begins with a list may be refused where a list is not.
+func (w *Watch) refusal(k *kind, read bool) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !w.listed[k.resource] {
+	if !read && !w.listed[k.resource] {
 		return nil
 	}
 	return w.failing[k.resource]
@@ -152,8 +153,9 @@ func (w *Watch) assemble() (*view.Snapshot, error) {
 	var outdated []view.Missing
 	for i, informer := range w.informers {
 		k := &w.kinds[i]
-		err := w.refusal(k)
-		if !informer.HasSynced() {
+		read := informer.HasSynced()
+		err := w.refusal(k, read)
+		if !read {
 			answers[i].err = err
 			continue
 		}
