@@ -43,8 +43,9 @@
 //
 // A remediator may delete a Node and have it registered anew. So the episode of a Node that
 // was deleted while it had a CR, or after its last step has timed out, stays open for an hour,
-// or until a healthy Node of that name is seen. Its first health and labels do not matter. Until it returns, the node need not be
-// observed: [Ledger.Nodes] leaves it out, and [Ledger.Recheck] has the end of the hour.
+// or until a healthy Node of that name is seen. Its first health and labels do not matter.
+// Until it returns, the node need not be observed: [Ledger.Nodes] leaves it out, and
+// [Ledger.Recheck] has the end of the hour.
 // After a restart, the hour counts from the end of the last step if that ended with the
 // Node. Otherwise it begins anew.
 //

@@ -153,6 +153,6 @@ var machineBugs = []bug{
 	},
 	{
 		name: "a remediation counts for the Node that its Machine named before", rule: "B5.2", file: inMachineController + "deletions.go", unit: "test/simulation", run: "TestRemediatedMachineNamesAnotherNode",
-		old: "			name = slotName(machine)\n", new: "			_ = machine\n",
+		old: "machine != nil {\n		return slotName(machine)\n	}\n	return one.name", new: "machine == nil {\n		return one.name\n	}\n	return one.name",
 	},
 }

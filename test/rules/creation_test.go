@@ -88,7 +88,7 @@ func TestControlPlaneSlot(t *testing.T) {
 			s.cr(past, newCR("m", "Reboot", "x", deleting, func(cr *CR) { cr.ControlPlane = true }))
 			s.noNode(at(50), "m")
 		}, true},
-		"by somebody else, for long": {func(s *fixture) { s.cr(past, newCR("m", "Reboot", "x", foreign)) }, true},
+		"by another client, for long": {func(s *fixture) { s.cr(past, newCR("m", "Reboot", "x", foreign)) }, true},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

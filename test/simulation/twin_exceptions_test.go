@@ -37,7 +37,7 @@ var exceptions = []exception{
 			delete(fieldsOf(object, "spec"), "renewTime")
 		}
 	}},
-	{name: "budgets know the labels and Machines of nodes that are gone, and a new process counts what the history of a Machine leaves open", rule: "B3.2", takeOut: func(x *twin, resource string, object map[string]any) {
+	{name: "budgets know the labels and Machines of nodes that are gone", rule: "B3.2", takeOut: func(x *twin, resource string, object map[string]any) {
 		if resource != budgets.Resource || !x.gone {
 			return
 		}

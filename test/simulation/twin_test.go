@@ -35,11 +35,11 @@ type twin struct {
 	changes int
 	// lastUID is the last uid that was given until then.
 	lastUID string
-	// gone means that something is under remediation whose Node is gone, or that the history of a Machine is open.
+	// gone means that something is under remediation whose Node is gone.
 	gone bool
 }
 
-// compareTwin has the leader and a twin live for a minute in which nobody else acts, and compares what they do.
+// compareTwin has the leader and a twin live for a minute in which no other client acts, and compares what they do.
 func (c *cluster) compareTwin(when string) {
 	leader := c.leader()
 	if leader == nil {
@@ -74,11 +74,6 @@ func (c *cluster) copyTwin() *twin {
 	x.replica = r
 	for _, cr := range c.crs() {
 		x.gone = x.gone || c.node(cr.Node) == nil
-	}
-	for _, check := range c.server.List(rules.MachineHealthChecks) {
-		for _, entry := range entriesOf(check.Object, "remediationHistory") {
-			x.gone = x.gone || (entry["started"] != nil && entry["finished"] == nil && entry["closed"] == nil)
-		}
 	}
 	return x
 }

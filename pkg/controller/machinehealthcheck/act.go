@@ -217,10 +217,10 @@ func (c *Controller) rememberOutcomes(ctx context.Context, s *snapshot, results 
 		machine, outcome := result.Plan.Target.Machine, result.Outcome
 		if result.Plan.Type == v1beta1.RemediationMachineDeletion && outcome.Result != "" {
 			s.state.unsure.Delete(machine.Name)
-			switch outcome.Result { //nolint:exhaustive // others are known
-			case remediation.Requested:
+			if outcome.Result == remediation.Requested {
 				s.state.deletionRequested[machine.UID] = true
-			case remediation.Unknown:
+			}
+			if outcome.Result == remediation.Unknown {
 				s.state.unsure.Insert(machine.Name)
 			}
 		}

@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -109,7 +108,7 @@ func (c *Controller) Observe(name string) budget.Observation {
 	}
 	var observed budget.Observation
 	remediating := func(since time.Time) { observed.Merge(budget.Observation{Remediating: true, Started: since}) }
-	for machine, one := range c.deletionsByName()[name] {
+	for machine, one := range c.deletionsOf(name) {
 		there := c.cachedMachine(machine.Namespace, machine.Name)
 		if !one.announced || there == nil || there.Deleting() {
 			remediating(one.started)
@@ -156,8 +155,10 @@ func (c *Controller) countCR(cr *object.CR) {
 }
 
 // Remediating returns the names of everything under remediation. Its Machines may be gone.
-func (c *Controller) Remediating() []string {
-	names := slices.Collect(maps.Keys(c.deletionsByName()))
+func (c *Controller) Remediating() (names []string) {
+	for machine, one := range c.deletions.all() {
+		names = append(names, c.countsBy(machine, one))
+	}
 	for _, indexer := range c.remediations.Caches() {
 		names = append(names, indexer.ListIndexFuncValues(crsByName)...)
 	}
@@ -195,7 +196,7 @@ func (c *Controller) MachineOf(name string) budget.Machine {
 // goneMachine returns what is known of a Machine that is gone and under remediation, for a process that has not seen
 // it: its namespace, and the labels of another Machine of its owner.
 func (c *Controller) goneMachine(name string) (gone budget.Machine) {
-	for machine, one := range c.deletionsByName()[name] {
+	for machine, one := range c.deletionsOf(name) {
 		gone.Namespace = machine.Namespace
 		for _, kind := range machineKinds {
 			if indexer, read := c.machines.LastCache(kind); read {

@@ -36,27 +36,18 @@ type begun struct {
 	announced bool
 }
 
-// set replaces the deletions of a MachineHealthCheck, by Machine. It returns the names that are
-// concerned.
-func (d *deletions) set(check cache.ObjectName, now map[string]begun) (concerned []string) {
+// set replaces the deletions of a MachineHealthCheck, by Machine. It returns the former ones, and whether they differ.
+func (d *deletions) set(check cache.ObjectName, now map[string]begun) (before map[string]begun, differ bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	before := d.byCheck[check]
-	if maps.Equal(before, now) {
-		return nil
-	}
+	before = d.byCheck[check]
 	if d.byCheck == nil {
 		d.byCheck = map[cache.ObjectName]map[string]begun{}
-	}
-	for _, machines := range []map[string]begun{before, now} {
-		for _, one := range machines {
-			concerned = append(concerned, one.name)
-		}
 	}
 	if d.byCheck[check] = now; len(now) == 0 {
 		delete(d.byCheck, check)
 	}
-	return concerned
+	return before, !maps.Equal(before, now)
 }
 
 // of returns the deletion of a Machine, the zero value if there is none.
@@ -79,20 +70,19 @@ func (d *deletions) all() map[cache.ObjectName]begun {
 	return all
 }
 
-// deletionsByName returns the deletions by the names by which they count: the present name of a Machine, or the last one.
-func (c *Controller) deletionsByName() map[string]map[cache.ObjectName]begun {
-	byName := map[string]map[cache.ObjectName]begun{}
-	for key, one := range c.deletions.all() {
-		name := one.name
-		if machine := c.cachedMachine(key.Namespace, key.Name); machine != nil {
-			name = slotName(machine)
-		}
-		if byName[name] == nil {
-			byName[name] = map[cache.ObjectName]begun{}
-		}
-		byName[name][key] = one
+// deletionsOf returns the deletions that count by a name.
+func (c *Controller) deletionsOf(name string) map[cache.ObjectName]begun {
+	all := c.deletions.all()
+	maps.DeleteFunc(all, func(machine cache.ObjectName, one begun) bool { return c.countsBy(machine, one) != name })
+	return all
+}
+
+// countsBy returns the name by which a deletion counts: the present one of its Machine, or the last one.
+func (c *Controller) countsBy(key cache.ObjectName, one begun) string {
+	if machine := c.cachedMachine(key.Namespace, key.Name); machine != nil {
+		return slotName(machine)
 	}
-	return byName
+	return one.name
 }
 
 // maxUnreplaced is how long a deleted Machine counts at most while its replacement is not Healthy (spec B3.2).
@@ -140,8 +130,14 @@ func (c *Controller) setDeletions(check cache.ObjectName, history []v1beta1.Reme
 		one.name = c.nameOfDeletion(check, entry, machine)
 		current[entry.Machine] = one
 	}
-	for _, name := range c.deletions.set(check, current) {
-		c.Budgets.NodeChanged(name)
+	before, differ := c.deletions.set(check, current)
+	for _, machines := range []map[string]begun{before, current} {
+		for machine, one := range machines {
+			if differ { // It may have counted before the cache had its Machine.
+				c.Budgets.NodeChanged(one.name)
+				c.Budgets.NodeChanged(c.countsBy(cache.NewObjectName(check.Namespace, machine), one))
+			}
+		}
 	}
 	return recheck
 }
