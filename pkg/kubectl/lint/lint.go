@@ -185,8 +185,8 @@ func some(names []string) string {
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 }
 
-// sorted returns findings by severity, and otherwise in the order in which they were found. Equal findings about
-// several fields become one.
+// sorted returns errors by field, because the API server names them in any order, and then advice in the order in which it was
+// found. Equal findings about several fields become one.
 func sorted(all []Finding) []Finding {
 	once := []Finding{}
 	for _, finding := range all {
@@ -199,6 +199,11 @@ func sorted(all []Finding) []Finding {
 		}
 		once = append(once, finding)
 	}
-	slices.SortStableFunc(once, func(a, b Finding) int { return -cmp.Compare(a.Severity, b.Severity) })
+	slices.SortStableFunc(once, func(a, b Finding) int {
+		if a.Severity == Error && b.Severity == Error {
+			return cmp.Compare(a.Field, b.Field)
+		}
+		return -cmp.Compare(a.Severity, b.Severity)
+	})
 	return once
 }
