@@ -7,7 +7,6 @@ import (
 	"context"
 	"slices"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -130,9 +129,4 @@ func (r *factsReader) miss(resource, verb string, err error) error {
 		r.facts.Missing = append(r.facts.Missing, view.Missing{Resource: resource, Reason: Explain(err, verb, resource).Error()})
 	}
 	return nil
-}
-
-// problem records why a template cannot be used.
-func (r *factsReader) problem(reference *corev1.ObjectReference, problem *remediation.Problem) {
-	r.facts.Templates[lint.ReferenceOf(reference)] = lint.Template{Problem: problem.Message}
 }

@@ -96,7 +96,7 @@ func (c *change) explained(ctx context.Context, t target, err error) error {
 	if !apierrors.IsNotFound(err) || cluster.NotServed(err) {
 		return err
 	}
-	list, name := cluster.CheckNames, strings.TrimPrefix(t.namespace+"/"+t.name, "/")
+	list, name := cluster.Names(cluster.Kinds{MachineHealthChecks: true}), strings.TrimPrefix(t.namespace+"/"+t.name, "/")
 	if t.subject == node {
 		list = cluster.NodeNames
 	}

@@ -54,7 +54,7 @@ It exits with 0 if there are no errors, with 1 if there are, and with 2 if it co
   helm template ./chart | kubectl nhc lint -f -`,
 		GroupID:           looking,
 		Args:              between(0, 1, "health check or budget", "kubectl nhc status"),
-		ValidArgsFunction: r.complete(false, cluster.HealthCheckNames, false),
+		ValidArgsFunction: r.complete(false, cluster.Names(cluster.Kinds{Budgets: true, MachineHealthChecks: true}), false),
 		RunE: func(command *cobra.Command, args []string) error {
 			return r.runLint(command.Context(), &options, args)
 		},
@@ -129,9 +129,7 @@ func (r *root) lintFiles(ctx context.Context, rules *admission.Rules, options *l
 		if err != nil {
 			return nil, err
 		}
-		alike := func(other lint.Object) bool { return judged.SameLine(&other) }
-		if at := slices.IndexFunc(objects, alike); at >= 0 {
-			objects[at].Share(&judged)
+		if slices.ContainsFunc(objects, func(other lint.Object) bool { return judged.SameLine(&other) }) {
 			continue
 		}
 		has[document.Source] = has[document.Source] || !judged.Skipped
@@ -160,9 +158,7 @@ func judgeDocument(ctx context.Context, rules *admission.Rules, document *admiss
 	}
 	wrong, skipped := lint.Recognize(document.Object)
 	if skipped != "" {
-		object := lint.Skip(document.Source, skipped)
-		object.Kind, object.Namespace, object.Name = document.Object.GetKind(), document.Object.GetNamespace(), document.Object.GetName()
-		return object, nil
+		return lint.Skip(document.Source, skipped), nil
 	}
 	if wrong != nil {
 		object := objectOf(document.Object, source)

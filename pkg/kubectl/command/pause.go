@@ -65,7 +65,7 @@ that ends it, and the exit code is 1.`,
 // scoped completes a command about a scope. One that begins a pause needs a reason.
 func (r *root) scoped(command *cobra.Command, begins bool, do func(*change, context.Context, *scope, []target) error) *cobra.Command {
 	var options scope
-	command.ValidArgsFunction = r.complete(true, cluster.CheckNames, true)
+	command.ValidArgsFunction = r.complete(true, cluster.Names(cluster.Kinds{MachineHealthChecks: true}), true)
 	command.Args = func(_ *cobra.Command, args []string) error { return options.check(args, begins) }
 	why := "Which one of the reasons to remove"
 	if begins {
@@ -89,6 +89,7 @@ func (s *scope) check(args []string, begins bool) error {
 			given++
 		}
 	}
+	s.reason = view.Clean(s.reason) // A reason is one line.
 	if given != 1 {
 		return &cluster.Error{Sentence: "Name health checks or nodes (node/NAME), or give one of --selector, --all and --cluster."}
 	}
