@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	machinev1beta1 "github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/admission"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/cluster"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/lint"
@@ -203,7 +204,7 @@ func judge(ctx context.Context, rules *admission.Rules, object *unstructured.Uns
 		judged.Refuse("", err.Error())
 		return judged, nil
 	}
-	if mhc := accepted.MachineHealthCheck; mhc != nil {
+	if mhc, is := accepted.(*machinev1beta1.MachineHealthCheck); is {
 		if denial := lint.Denial(mhc); denial != "" {
 			judged.Refuse("", denial)
 			return judged, nil

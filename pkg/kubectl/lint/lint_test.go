@@ -35,7 +35,7 @@ func parse(t *testing.T, text string) map[string]any {
 }
 
 // accepted returns an object with a name and a spec.
-func accepted(t *testing.T, kind, name, spec string) *Accepted {
+func accepted(t *testing.T, kind, name, spec string) any {
 	t.Helper()
 	u := &unstructured.Unstructured{Object: map[string]any{"kind": kind, "spec": parse(t, spec)}}
 	u.SetName(name)
@@ -49,7 +49,7 @@ func accepted(t *testing.T, kind, name, spec string) *Accepted {
 
 func nhcNamed(t *testing.T, name, spec string) *v1alpha1.NodeHealthCheck {
 	t.Helper()
-	return accepted(t, v1alpha1.Kind, name, "{"+spec+"}").NodeHealthCheck
+	return accepted(t, v1alpha1.Kind, name, "{"+spec+"}").(*v1alpha1.NodeHealthCheck)
 }
 
 func mhcNamed(t *testing.T, name, spec string) *machinev1beta1.MachineHealthCheck {
@@ -57,7 +57,7 @@ func mhcNamed(t *testing.T, name, spec string) *machinev1beta1.MachineHealthChec
 	if !strings.Contains(spec, "unhealthyConditions") {
 		spec = `unhealthyConditions: [{type: Ready, status: Unknown, timeout: 300s}], ` + spec
 	}
-	return accepted(t, machinev1beta1.Kind, name, "{"+spec+"}").MachineHealthCheck
+	return accepted(t, machinev1beta1.Kind, name, "{"+spec+"}").(*machinev1beta1.MachineHealthCheck)
 }
 
 // nodes returns a number of Ready nodes with labels, named after the first label.
@@ -151,7 +151,7 @@ func TestNodeHealthCheck(t *testing.T) {
 		"most of three nodes at once":        {spec: workers + `maxUnhealthy: 2`, facts: pool(3), want: []string{"spec.maxUnhealthy: It selects 3 nodes, and 2 of them may be remediated at once"}},
 		"most of six, with a budget (FR-308)": {spec: workers + `minHealthy: 2`, facts: func() *Facts {
 			facts := pool(6)
-			facts.Budgets = []*nhcv1alpha1.RemediationBudget{accepted(t, nhcv1alpha1.BudgetKind, "b", `{nodeSelector: {matchLabels: {pool: a}}, maxConcurrent: 1}`).RemediationBudget}
+			facts.Budgets = []*nhcv1alpha1.RemediationBudget{accepted(t, nhcv1alpha1.BudgetKind, "b", `{nodeSelector: {matchLabels: {pool: a}}, maxConcurrent: 1}`).(*nhcv1alpha1.RemediationBudget)}
 			return facts
 		}()},
 		"workers that are masters (FR-301)": {
@@ -367,7 +367,7 @@ func TestRemediationBudget(t *testing.T) {
 		if facts == nil {
 			facts = &Facts{}
 		}
-		require.Equal(t, tc.want, lines(RemediationBudget(accepted(t, nhcv1alpha1.BudgetKind, "a", "{"+tc.spec+"}").RemediationBudget, facts)), name)
+		require.Equal(t, tc.want, lines(RemediationBudget(accepted(t, nhcv1alpha1.BudgetKind, "a", "{"+tc.spec+"}").(*nhcv1alpha1.RemediationBudget), facts)), name)
 	}
 }
 
