@@ -35,7 +35,7 @@ type twin struct {
 	changes int
 	// lastUID is the last uid that was given until then.
 	lastUID string
-	// gone means that something is under remediation whose Node is gone.
+	// gone means that something is under remediation whose Node is gone, or that a Machine names a Node that is gone.
 	gone bool
 }
 
@@ -75,6 +75,11 @@ func (c *cluster) copyTwin() *twin {
 	x.replica = r
 	for _, cr := range c.crs() {
 		x.gone = x.gone || c.node(cr.Node) == nil
+	}
+	if c.machines != nil {
+		for _, machine := range c.server.List(c.machines.gvr()) {
+			x.gone = x.gone || (nodeOf(machine) != "" && c.node(nodeOf(machine)) == nil)
+		}
 	}
 	return x
 }
