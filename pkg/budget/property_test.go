@@ -88,10 +88,10 @@ func requireAdmit(t *testing.T, s *simulation, check Asker) (admitted, refused i
 	s.catchUp(check)
 	s.counts.Admit(check, nil, s.now)
 	s.forgetLabels()
-	candidates := s.candidates(check)
+	requests := s.candidates(check)
 	all := []*waiter{}
-	for _, candidate := range candidates {
-		all = append(all, &waiter{Candidate: candidate, asker: check})
+	for _, candidate := range requests {
+		all = append(all, &waiter{Request: candidate, asker: check})
 	}
 	for _, waiting := range s.counts.waiting {
 		if waiting.woken.IsZero() || s.now.Before(waiting.woken.Add(5*time.Second)) {
@@ -109,16 +109,16 @@ func requireAdmit(t *testing.T, s *simulation, check Asker) (admitted, refused i
 		}
 	}
 	before, scratch := s.counts.snapshot(), s.scratch()
-	got := s.counts.Admit(check, candidates, s.now)
+	got := s.counts.Admit(check, requests, s.now)
 	require.Len(t, got, len(want), "seed %d", s.seed)
 	for node, budgets := range want {
 		require.Equal(t, budgets[0], got[node].Budget)
 		require.True(t, got[node].Until.IsZero() || got[node].Until.After(s.now))
 	}
-	if len(candidates) > 0 {
-		require.Equal(t, messages(scratch.Admit(check, candidates, s.now)), messages(got))
+	if len(requests) > 0 {
+		require.Equal(t, messages(scratch.Admit(check, requests, s.now)), messages(got))
 	}
-	for _, candidate := range candidates {
+	for _, candidate := range requests {
 		switch {
 		case got[candidate.Node] != nil:
 			refused++
@@ -197,9 +197,9 @@ func requireWoken(t *testing.T, s *simulation) []Asker {
 	t.Helper()
 	all, want := []*waiter{}, []Asker{}
 	for asker, waiting := range s.counts.waiting {
-		candidates := []Candidate{}
+		requests := []Request{}
 		for _, w := range waiting.waiters {
-			candidates = append(candidates, w.Candidate)
+			requests = append(requests, w.Request)
 			all = append(all, w)
 		}
 		if waiting.woken.IsZero() {
@@ -207,7 +207,7 @@ func requireWoken(t *testing.T, s *simulation) []Asker {
 			for name := range scratch.reserved { // Admit would drop what the caches do not show yet.
 				scratch.nodes[name].reservation.expires = s.now.Add(time.Hour)
 			}
-			if len(scratch.Admit(asker, candidates, s.now)) < len(candidates) {
+			if len(scratch.Admit(asker, requests, s.now)) < len(requests) {
 				want = append(want, asker)
 			}
 		}
@@ -385,15 +385,15 @@ func requireAllBegin(t *testing.T, s *simulation) {
 func (s *simulation) lookAndBegin(check Asker) {
 	for {
 		s.catchUp(check)
-		candidates := s.candidates(check)
-		for i := range candidates {
-			candidates[i].Begins = true
+		requests := s.candidates(check)
+		for i := range requests {
+			requests[i].Begins = true
 		}
-		refusals := s.counts.Admit(check, candidates, s.now)
-		if len(refusals) == len(candidates) {
+		refusals := s.counts.Admit(check, requests, s.now)
+		if len(refusals) == len(requests) {
 			return
 		}
-		for _, candidate := range candidates {
+		for _, candidate := range requests {
 			if refusals[candidate.Node] == nil {
 				s.counts.End(check, candidate.Node, Begun, s.now)
 				s.nodes[candidate.Node].crs[check] = &simulatedCR{started: s.now.Truncate(time.Second)}

@@ -245,14 +245,14 @@ func (s *simulation) budget(name string) *simulatedBudget {
 }
 
 // candidates are what a health check wants to begin.
-func (s *simulation) candidates(check Asker) (candidates []Candidate) {
+func (s *simulation) candidates(check Asker) (requests []Request) {
 	for _, name := range s.names() {
 		n := s.nodes[name]
 		if since := n.since[check]; !since.IsZero() && (n.crs[check] == nil || !n.crs[check].visible) {
-			candidates = append(candidates, Candidate{Node: name, Since: since, Begins: !s.one(8)})
+			requests = append(requests, Request{Node: name, Since: since, Begins: !s.one(8)})
 		}
 	}
-	return candidates
+	return requests
 }
 
 // catchUp has the caches show the last writes of a health check, except those it does not know of.
@@ -268,7 +268,7 @@ func (s *simulation) catchUp(check Asker) {
 // conclude carries out the admitted remediations.
 func (s *simulation) conclude(check Asker) {
 	for _, name := range s.admitted[check] {
-		n, result := s.nodes[name], Result(s.random.IntN(4))
+		n, result := s.nodes[name], Usage(s.random.IntN(4))
 		if len(n.crs) > 0 && n.crs[check] == nil {
 			result = Rejected // Another health check has the lease.
 		}

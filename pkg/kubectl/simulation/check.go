@@ -115,14 +115,14 @@ func (c *check) sync(now time.Time) (acted bool) {
 	if slices.ContainsFunc(in.Nodes, func(node remediation.Node) bool { return node.ControlPlane && len(node.Own) == 0 }) {
 		controlPlane = c.controlPlane()
 	}
-	controlPlane.Withhold(&evaluated.Policy, plans, now)
-	refusals := c.counts.Admit(c.asker(), evaluation.Candidates(plans), now)
+	controlPlane.Limit(&evaluated.Policy, plans, now)
+	refusals := c.counts.Admit(c.asker(), evaluation.Requests(plans), now)
 	for _, refusal := range refusals {
 		refusal.Place = "" // So that nodes that wait for the same share a line.
 	}
 	reserved := evaluation.WithholdRefused(&evaluated.Policy, plans, refusals, now)
 	results := c.act(&evaluated.Policy, plans, now)
-	ends := evaluation.Ends(results)
+	ends := evaluation.Usages(results)
 	for _, node := range reserved {
 		c.counts.End(c.asker(), node, ends[node], now)
 	}
@@ -181,7 +181,7 @@ func (c *check) observe() *evaluation.Input {
 }
 
 // report computes the status, and the memory for the next sync.
-func (c *check) report(evaluated *evaluation.Result, results []remediation.NodeResult, now time.Time) {
+func (c *check) report(evaluated *evaluation.Evaluated, results []remediation.NodeResult, now time.Time) {
 	evaluated.SettleStorm(&c.nhc.Spec, results, now)
 	listed := make([]*v1alpha1.UnhealthyNode, len(results))
 	entries := status.Finder{Entries: c.known.Entries}
