@@ -259,7 +259,7 @@ turn-kill-points: localkube build _output/tests ## Kill the controller at each o
 
 # What takes too long for every change, in targets of an hour at most.
 NIGHTLY := nightly-race-unit nightly-race-simulation nightly-race-integration nightly-kill-points test-nodes \
-	$(addprefix nightly-faults-,Killed Leaders RollingUpdate Clocks APIServer Churn MemoryLimit) \
+	$(addprefix nightly-faults-,Killed Leaders RollingUpdate APIServer Churn) \
 	$(addprefix nightly-simulation-,0 1 2 3 4 5 6 7 8 9) nightly-fuzz planted-bugs $(addprefix mutation-,$(MUTATED)) nightly-bench \
 	install-test test-versions test-cluster-api verify-cluster-api verify-reproducible verify-release govulncheck
 
@@ -288,7 +288,7 @@ nightly-race-integration:
 .PHONY: nightly-kill-points
 nightly-kill-points: localkube build-race _output/tests
 	$(WITH_RACE) NHC_CONTROLLER=$(CURDIR)/bin/race/nhc-controller go test -json -count=1 -race -timeout 1h ./test/integration \
-		-run 'KilledAtEachWrite|MachineDeletionFaults' -kill.all | $(call FOLLOW,nightly-kill-points) -tests
+		-run 'KilledAtEachWrite' -kill.all | $(call FOLLOW,nightly-kill-points) -tests
 
 # One of the failure tests in its long form.
 nightly-faults-%: build build-previous
@@ -303,6 +303,7 @@ nightly-simulation-%:
 .PHONY: nightly-bench
 nightly-bench:
 	$(MAKE) bench BENCH_FLAGS=-strict
+	go run ./test/bench -nodes=10000 -scenarios=idle,storm -rounds=1 -duration=5s -strict
 
 .PHONY: nightly-fuzz
 nightly-fuzz:

@@ -55,6 +55,7 @@ type idleOutcome struct {
 	*consumption
 
 	StartPeakRSS int64    `json:"startPeakRSSBytes"` // While the caches were filled.
+	Limit        int64    `json:"limitBytes"`        // Of the memory.
 	Watched      []string `json:"watched"`
 }
 
@@ -64,7 +65,7 @@ func measureIdle(ctx context.Context, e *environment) (outcome, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &idleOutcome{StartPeakRSS: start.Peak}
+	r := &idleOutcome{StartPeakRSS: start.Peak, Limit: e.limit}
 	if r.consumption, err = e.consume(0, func() error { return sleep(ctx, e.options.duration) }); err != nil {
 		return nil, err
 	}
@@ -77,7 +78,7 @@ func (r *idleOutcome) goals() []goal {
 	without, events := r.Requests.total()
 	return []goal{
 		{Scenario: "idle", What: "memory (RSS)", Value: megabytes(r.RSS), Unit: "MB"},
-		{Scenario: "idle", What: "peak memory after the start", Value: megabytes(r.StartPeakRSS), Unit: "MB"},
+		{Scenario: "idle", What: "peak memory after the start", Value: megabytes(r.StartPeakRSS), Unit: "MB", AtMost: new(megabytes(r.Limit))},
 		{Scenario: "idle", What: "CPU", Value: r.Cores, Unit: "cores"},
 		{Scenario: "idle", What: "requests", Value: float64(without + events), AtMost: new(0.0)},
 		{Scenario: "idle", What: "requests for the leader lease", Value: float64(r.LeaderRequests) / r.Seconds, Unit: "/s"},

@@ -31,6 +31,7 @@ type stormOutcome struct {
 	RecoverRatio   float64 `json:"recoverRatio"`
 
 	PeakRSS         int64   `json:"peakRSSBytes"`
+	Limit           int64   `json:"limitBytes"` // Of the memory.
 	CPU             float64 `json:"cpuSeconds"`
 	RequestsPerNode float64 `json:"requestsPerNode"`
 	EventsPerNode   float64 `json:"eventsPerNode"`
@@ -72,7 +73,7 @@ const (
 // measureStorm lets the control and the controller have the same storm. One is stopped while
 // the other works: there are always as many watches of all nodes.
 func measureStorm(ctx context.Context, e *environment) (outcome, error) {
-	r := &stormOutcome{Failing: max(1, e.nodes*stormPercent/100)}
+	r := &stormOutcome{Failing: max(1, e.nodes*stormPercent/100), Limit: e.limit}
 	for i := range e.options.rounds {
 		victims := e.random.Perm(e.nodes)[:r.Failing]
 		var round stormRound
@@ -241,7 +242,7 @@ func (r *stormOutcome) goals() []goal {
 		{Scenario: "storm", What: "first recovery to CRs gone (control)", Value: r.CRsGone, Control: new(r.CRsGoneControl), Unit: "s"},
 		{Scenario: "storm", What: "first recovery to all gone (control)", Value: r.Recover, Control: new(r.RecoverControl), Unit: "s"},
 		{Scenario: "storm", What: "ratio of these", Value: r.RecoverRatio, AtMost: new(atMostInStorm)},
-		{Scenario: "storm", What: "peak memory", Value: megabytes(r.PeakRSS), Unit: "MB"},
+		{Scenario: "storm", What: "peak memory", Value: megabytes(r.PeakRSS), Unit: "MB", AtMost: new(megabytes(r.Limit))},
 		{Scenario: "storm", What: "CPU", Value: r.CPU, Unit: "s"},
 		{Scenario: "storm", What: "requests per node", Value: r.RequestsPerNode},
 		{Scenario: "storm", What: "events per node so far", Value: r.EventsPerNode},

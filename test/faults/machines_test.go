@@ -27,6 +27,9 @@ import (
 	"github.com/nhc-controller/nhc-controller/test/rules"
 )
 
+// moduleRoot is the directory of go.mod, from here.
+const moduleRoot = "../.."
+
 // machineAPI is an API whose Machines MachineHealthChecks remediate.
 type machineAPI struct {
 	// name is that of the namespace, the MachineHealthCheck and the budget of its Machines, and the prefix of these.

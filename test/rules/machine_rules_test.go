@@ -80,7 +80,7 @@ func TestOldEnough(t *testing.T) {
 		"M14.2 made after it, and young":  {last: 10 * time.Second, made: 11 * time.Second, deleted: time.Minute, broken: true},
 		"M14.2 made after it, old enough": {last: 10 * time.Second, made: 11 * time.Second, deleted: 6 * time.Minute},
 		"M14.3 that was long ago":         {last: 10 * time.Second, made: 61 * time.Minute, deleted: 62 * time.Minute},
-		"M14.4 by another process": {last: 10 * time.Second, made: 11 * time.Second, deleted: time.Minute, otherProcess: true},
+		"M14.4 by another process":        {last: 10 * time.Second, made: 11 * time.Second, deleted: time.Minute, otherProcess: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
