@@ -93,7 +93,7 @@ SCENARIO ?= nodes
 
 # One build of the product and the control plane. The demo comes with it.
 .PHONY: demo
-demo: demo-scenario ## Show the controller at work on a control plane of its own (SCENARIO=nodes, machines or zone; KEEP=1 leaves it running, with a dashboard).
+demo: demo-scenario ## Show the controller at work on a control plane of its own (SCENARIO=nodes or zone; KEEP=1 leaves it running, with a dashboard).
 	@PRODUCT_LDFLAGS='$(LDFLAGS)' hack/localkube/build.sh bin ./cmd/nhc-controller ./cmd/nhc-dashboard ./cmd/kubectl-nhc ./test/demo
 	@bin/demo '$(SCENARIO)'
 
@@ -101,7 +101,7 @@ demo: demo-scenario ## Show the controller at work on a control plane of its own
 .PHONY: demo-scenario
 demo-scenario:
 	@grep --quiet -- 'name: *"$(SCENARIO)"' test/demo/scenario_*.go || \
-		{ echo 'There is no scenario $(SCENARIO): SCENARIO=nodes, machines or zone' >&2; exit 1; }
+		{ echo 'There is no scenario $(SCENARIO): SCENARIO=nodes or zone' >&2; exit 1; }
 
 # Not part of localkube: only real nodes need a kubelet.
 .PHONY: nodes
