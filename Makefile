@@ -379,7 +379,7 @@ bench: build localkube ## Measure the controller on control planes of its own, w
 
 .PHONY: bench-full
 bench-full: build localkube ## Measure it with up to 10,000 nodes (an hour).
-	go run ./test/bench -nodes=200,1000,5000,10000 -samples=500 -out=_output/bench-full $(BENCH_FLAGS)
+	go run ./test/bench -nodes=200,1000,5000,10000 -samples=500 $(BENCH_FLAGS)
 
 .PHONY: bench-go
 bench-go: ## Run the Go benchmarks, with output for benchstat.
