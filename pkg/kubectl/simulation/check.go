@@ -55,7 +55,7 @@ func newCheck(w *world, nhc *v1alpha1.NodeHealthCheck) *check {
 		requested: map[types.UID]bool{}, suspects: sets.New[string](), seen: map[string]seen{}, open: map[string]*Episode{},
 	}
 	c.nhc.Spec.RemediationHistoryLimit = new(int32(0)) // Nothing reads the list, which takes time.
-	c.followed = slices.Collect(c.known.Ledger.Nodes(func(string) bool { return true }))
+	c.followed = slices.Collect(c.known.Ledger.Nodes())
 	for i := range c.known.Entries {
 		c.followed = append(c.followed, c.known.Entries[i].Name)
 	}
@@ -194,7 +194,6 @@ func (c *check) report(evaluated *evaluation.Evaluated, results []remediation.No
 	})
 	c.record(evaluated, report, results, now)
 	c.recheck = health.Earliest(evaluated.Recheck, evaluated.Policy.Context.StormEnd)
-	c.recheck = health.Earliest(c.recheck, report.Ledger.Recheck(now))
 	left := map[types.UID]bool{}
 	c.gone, c.followed = nil, nil
 	for _, result := range results {
