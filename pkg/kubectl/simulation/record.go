@@ -148,7 +148,7 @@ func (c *check) recordDecision(context *remediation.Context, node *remediation.N
 		return before
 	}
 	message := decision.Message
-	if _, reason, numbers := context.Allowance(); reason == string(decision.Reason) {
+	if _, reason, numbers := context.Allowance(); reason == string(decision.Reason) || reason == v1alpha1.ReasonClosed && decision.Reason == v1alpha1.DecidedGateClosed {
 		message = numbers
 	}
 	what := Waits
