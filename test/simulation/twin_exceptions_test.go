@@ -38,7 +38,15 @@ var exceptions = []exception{
 		}
 	}},
 	{name: "budgets know the labels and Machines of nodes that are gone", rule: "B3.2", takeOut: func(x *twin, resource string, object map[string]any) {
-		if resource != budgets.Resource || !x.gone {
+		if !x.gone {
+			return
+		}
+		eachDecision(object, func(decision map[string]any) {
+			if decision["reason"] == string(v1alpha1.DecidedBudgetExhausted) {
+				delete(decision, "message") // It has the numbers.
+			}
+		})
+		if resource != budgets.Resource {
 			return
 		}
 		for _, number := range []string{"observedNodes", "notHealthyNodes", "remediatingNodes", "remediationsAllowed", "groups"} {

@@ -59,6 +59,7 @@ func (c *cluster) compareTwin(when string, life time.Duration) {
 // copyTwin copies what is stored, and starts a process on it.
 func (c *cluster) copyTwin() *twin {
 	x := &twin{server: c.server.Clone(), changes: len(c.server.Changes(0)), begun: time.Now(), lastUID: string(c.server.LastUID())}
+	x.events.Store(c.events.Load()) // Names of events are new.
 	var mu sync.Mutex
 	random := rand.New(rand.NewPCG(c.seed, uint64(x.changes)))
 	r := &replica{name: "twin"}
