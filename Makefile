@@ -164,7 +164,7 @@ test-unit: _output/tests ## Run the tests that need no control plane.
 # The programs with the race detector in them.
 .PHONY: build-race
 build-race: c-compiler
-	$(WITH_RACE) go build -race -o bin/race/ ./cmd/nhc-controller ./cmd/nhc-dashboard
+	$(WITH_RACE) go build -race -o bin/race/ ./cmd/nhc-controller
 
 # The programs that the integration tests run: bin, or bin/race as in nightly-race.
 PROGRAMS ?= bin
