@@ -363,7 +363,7 @@ test/dashboard/node_modules: test/dashboard/package-lock.json
 
 # A module of its own. Not part of test: it needs a browser.
 .PHONY: test-dashboard
-test-dashboard: localkube build test/dashboard/node_modules ## Test the dashboard of kubectl nhc in a browser (needs npm, and Chromium or NHC_BROWSER).
+test-dashboard: test/dashboard/node_modules ## Test the dashboard of kubectl nhc in a browser (needs npm, and Chromium or NHC_BROWSER).
 	go -C test/dashboard test -count=1 -parallel 2 -timeout 20m $(TEST_FLAGS) ./...
 
 .PHONY: screenshots
