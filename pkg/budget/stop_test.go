@@ -54,7 +54,7 @@ func TestNextSteps(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := counts(budgets(budget("b", tc.option)), remediated("a"), notReady("a"))
-			refusals := c.Admit(nhc("x"), []Candidate{next}, noon)
+			refusals := c.Admit(nhc("x"), []Request{next}, noon)
 			require.Empty(t, c.reserved)
 			if tc.want == "" {
 				require.Empty(t, refusals)

@@ -119,7 +119,7 @@ func TestRemediationAllowedByAll(t *testing.T) {
 			before(w)
 			tc.change(w)
 		}
-		s.observe(&observed{&snapshot{}, &evaluation.Result{}}) // For what changes the spec.
+		s.observe(&observed{&snapshot{}, &evaluation.Evaluated{}}) // For what changes the spec.
 		condition := meta.FindStatusCondition(s.result().Status.Conditions, "RemediationAllowed")
 		require.Equal(t, metav1.ConditionFalse, condition.Status, tc.reason)
 		require.Equal(t, tc.reason, condition.Reason)

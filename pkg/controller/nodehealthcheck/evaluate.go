@@ -11,7 +11,7 @@ import (
 
 // evaluate judges a snapshot at the instant now. It adds the verdict, the constraints of all
 // nodes and the next attempt to each node of the snapshot. It depends on nothing else.
-func evaluate(s *snapshot, now time.Time) *evaluation.Result {
+func evaluate(s *snapshot, now time.Time) *evaluation.Evaluated {
 	result := evaluation.Evaluate(s.input(), now)
 	if s.state.attempts.None() {
 		return result

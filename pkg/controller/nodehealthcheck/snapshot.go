@@ -210,7 +210,7 @@ func (c *Controller) addFurtherNodes(needing []nodeObject, s *snapshot, crs *own
 		}
 	}
 	if open < s.state.ledger.Len() { // Otherwise needing has them all, and a search for each costs more.
-		for name := range s.state.ledger.Nodes(c.nodeExists) {
+		for name := range s.state.ledger.Nodes() {
 			add(name)
 		}
 	}

@@ -121,11 +121,11 @@ func TestReservedNodesAreObserved(t *testing.T) {
 	}}
 	c.counts.SetBudget(budget.Parse(one), nil)
 	x, y := budget.Asker{Kind: v1alpha1.Kind, Name: "x"}, budget.Asker{Kind: v1alpha1.Kind, Name: "y"}
-	require.Empty(t, c.admit(x, []budget.Candidate{{Node: "a", Since: now, Begins: true}}))
+	require.Empty(t, c.admit(x, []budget.Request{{Node: "a", Since: now, Begins: true}}))
 	c.counts.End(x, "a", budget.Begun, now)
 	crs.started["a"] = now
 	require.Empty(t, c.admit(x, nil), "it looks before NodeChanged is called")
-	refusals := c.admit(y, []budget.Candidate{{Node: "b", Since: now, Begins: true}})
+	refusals := c.admit(y, []budget.Request{{Node: "b", Since: now, Begins: true}})
 	require.Contains(t, refusals, "b")
 	require.Equal(t, "one: 1 of at most 1 nodes are under remediation", refusals["b"].Message)
 }
@@ -164,7 +164,7 @@ func TestMachinesCannotBeCounted(t *testing.T) {
 			parsed := c.parse(ofMachines)
 			require.Equal(t, tc.want, parsed.Problem)
 			c.counts.SetBudget(parsed, nil)
-			refusals := c.counts.Admit(budget.Asker{Name: "x"}, []budget.Candidate{{Node: "a", Begins: true}}, time.Time{})
+			refusals := c.counts.Admit(budget.Asker{Name: "x"}, []budget.Request{{Node: "a", Begins: true}}, time.Time{})
 			require.Equal(t, tc.want != "", len(refusals) > 0)
 		})
 	}
@@ -188,7 +188,7 @@ func TestGoneNodesCount(t *testing.T) {
 	}}
 	c.counts.SetBudget(budget.Parse(one), nil)
 	x := budget.Asker{Kind: v1alpha1.Kind, Name: "x"}
-	require.Contains(t, c.admit(x, []budget.Candidate{{Node: "a", Since: now, Begins: true}}), "a")
+	require.Contains(t, c.admit(x, []budget.Request{{Node: "a", Since: now, Begins: true}}), "a")
 	c.NodeChanged("a")
 	require.Equal(t, sets.New("a"), c.changes)
 	c.NodesChanged()
@@ -218,7 +218,7 @@ func TestEvaluatedWhenAWaitEnds(t *testing.T) {
 	x := budget.Asker{Kind: v1alpha1.Kind, Name: "x"}
 	c.admit(x, nil)
 	require.False(t, evaluated(), "it did not wait before")
-	require.NotEmpty(t, c.admit(x, []budget.Candidate{{Node: "a", Since: now, Begins: true}}))
+	require.NotEmpty(t, c.admit(x, []budget.Request{{Node: "a", Since: now, Begins: true}}))
 	require.True(t, evaluated())
 	require.Zero(t, c.counts.NextChange(now), "time alone changes nothing")
 	c.admit(x, nil)
