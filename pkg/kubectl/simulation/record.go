@@ -34,7 +34,7 @@ var passing = []v1alpha1.DecisionReason{
 }
 
 // record writes down the changes of a sync.
-func (c *check) record(evaluated *evaluation.Result, report *status.Report, results []remediation.NodeResult, now time.Time) {
+func (c *check) record(evaluated *evaluation.Evaluated, report *status.Report, results []remediation.NodeResult, now time.Time) {
 	context := &evaluated.Policy.Context
 	listed := make(map[string]seen, len(results))
 	for _, result := range results {
@@ -148,7 +148,7 @@ func (c *check) recordDecision(context *remediation.Context, node *remediation.N
 		return before
 	}
 	message := decision.Message
-	if _, reason, numbers := context.Allowance(); reason == string(decision.Reason) {
+	if _, reason, numbers := context.Allowance(); reason == string(decision.Reason) || reason == v1alpha1.ReasonClosed && decision.Reason == v1alpha1.DecidedGateClosed {
 		message = numbers
 	}
 	what := Waits

@@ -136,7 +136,7 @@ func newCheck(nhc *v1alpha1.NodeHealthCheck, snapshot *Snapshot, now time.Time) 
 		check.Gate = &Gate{Open: gate.Open && gate.Observed > 0, NoNodes: gate.Observed == 0, NotHealthy: input.NotHealthy(), MaxNotHealthy: input.Limit()}
 	}
 	check.Storm = newStorm(nhc)
-	if allowed := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionRemediationAllowed); allowed != nil && allowed.Status == metav1.ConditionFalse {
+	if allowed := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionRemediationAllowed); allowed != nil && allowed.Status == metav1.ConditionFalse && (allowed.Reason != v1alpha1.ReasonStopped || check.Stopped == "") {
 		check.Held = &Held{Reason: allowed.Reason, Message: allowed.Message}
 	}
 	for _, condition := range status.Conditions {
