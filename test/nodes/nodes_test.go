@@ -17,7 +17,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-
 )
 
 // ownerEnv makes this program start a cluster, hang one of its nodes, print what it is, and wait.
