@@ -21,7 +21,7 @@ func askerOf(nhc string) budget.Asker { return budget.Asker{Kind: v1alpha1.Kind,
 // askBudgets withholds the first CR of candidates that a RemediationBudget refuses (spec B1). It
 // returns the nodes of the other candidates. They have a reservation until endReservations.
 func (c *Controller) askBudgets(s *snapshot, policy *remediation.Policy, plans []remediation.NodePlan, now time.Time) (reserved []string) {
-	refusals, revision := c.budgets.Admit(askerOf(s.nhc.Name), evaluation.Candidates(plans))
+	refusals, revision := c.budgets.Admit(askerOf(s.nhc.Name), evaluation.Requests(plans))
 	s.budgetRevision = revision
 	return evaluation.WithholdRefused(policy, plans, refusals, now)
 }
@@ -31,9 +31,9 @@ func (c *Controller) endReservations(s *snapshot, reserved []string, results []r
 	if len(reserved) == 0 {
 		return
 	}
-	ends := evaluation.Ends(results)
+	usages := evaluation.Usages(results)
 	for _, node := range reserved {
-		c.budgets.End(askerOf(s.nhc.Name), node, ends[node])
+		c.budgets.End(askerOf(s.nhc.Name), node, usages[node])
 	}
 }
 
