@@ -120,7 +120,7 @@ func (c *Controller) locate(kind schema.GroupVersionKind) (*meta.RESTMapping, er
 			return nil, err
 		}
 	}
-	mapping, err := c.remediations.MappingIn(kind.GroupKind(), kind.Version)
+	mapping, err := c.Remediations.MappingIn(kind.GroupKind(), kind.Version)
 	if mapping != nil {
 		return mapping, nil
 	}

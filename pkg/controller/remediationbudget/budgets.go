@@ -70,22 +70,26 @@ func (c *Controller) Admit(asker budget.Asker, candidates []budget.Request) (map
 	}
 	for kind, checks := range c.healthChecks {
 		if !checks.HasSynced() {
-			return c.refuseUncounted(kind, candidates), revision
+			return c.refuseUncounted("the "+kind+"s have not been read yet", candidates), revision
+		}
+	}
+	if c.Unread != nil {
+		if err := c.Unread(); err != nil {
+			return c.refuseUncounted(err.Error(), candidates), revision
 		}
 	}
 	return c.admit(asker, candidates), revision
 }
 
-// refuseUncounted refuses the candidates that a budget selects, because the remediations of a kind of
-// health checks are not known yet.
-func (c *Controller) refuseUncounted(kind string, candidates []budget.Request) map[string]*budget.Refusal {
+// refuseUncounted refuses the candidates that a budget selects, because not all remediations are known.
+func (c *Controller) refuseUncounted(cause string, candidates []budget.Request) map[string]*budget.Refusal {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.observe()
 	refusals := map[string]*budget.Refusal{}
 	for i := range candidates {
 		if node := candidates[i].Node; c.counts.Concerns(node) {
-			refusals[node] = &budget.Refusal{Message: "the " + kind + "s have not been read yet"}
+			refusals[node] = &budget.Refusal{Message: cause}
 		}
 	}
 	return refusals
