@@ -230,11 +230,7 @@ func requireWoken(t *testing.T, s *simulation) []Asker {
 	next := s.counts.NextChange(s.now)
 	require.True(t, next.IsZero() || next.After(s.now))
 	for w, budgets := range s.tryAll(all, Asker{}) {
-		var refuse []string
-		for _, line := range w.lines {
-			refuse = append(refuse, line.budget)
-		}
-		require.Equal(t, budgets, refuse, "who keeps %s waiting", w.Node)
+		require.Equal(t, budgets, append([]string(nil), w.refusedBy...), "who keeps %s waiting", w.Node)
 	}
 	return got
 }

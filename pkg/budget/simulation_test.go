@@ -409,7 +409,7 @@ func (s *simulation) scratch() *Counts {
 		c.waiting[asker] = &queue{woken: waiting.woken}
 		for _, w := range waiting.waiters {
 			c.waiting[asker].waiters = append(c.waiting[asker].waiters, new(*w))
-			c.waiting[asker].waiters[len(c.waiting[asker].waiters)-1].lines = slices.Clone(w.lines)
+			c.waiting[asker].waiters[len(c.waiting[asker].waiters)-1].refusedBy = slices.Clone(w.refusedBy)
 		}
 	}
 	return c

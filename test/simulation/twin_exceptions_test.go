@@ -4,7 +4,6 @@
 package simulation
 
 import (
-	"regexp"
 	"strings"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
@@ -26,11 +25,6 @@ var exceptions = []exception{
 				delete(condition, "message")
 			}
 		}
-		eachDecision(object, func(decision map[string]any) {
-			if message, said := decision["message"].(string); said {
-				decision["message"] = place.ReplaceAllString(message, "")
-			}
-		})
 	}},
 	{name: "a held lease is renewed at any sync after a minute", rule: "14.5", takeOut: func(_ *twin, resource string, object map[string]any) {
 		if resource == leases.Resource {
@@ -65,9 +59,6 @@ var exceptions = []exception{
 		})
 	}},
 }
-
-// place is that of a node among those that wait for a budget.
-var place = regexp.MustCompile(` \(\d+(st|nd|rd|th) of \d+ that wait\)`)
 
 // fieldsOf returns a part of an object, nil if it has none.
 func fieldsOf(object map[string]any, part string) map[string]any {

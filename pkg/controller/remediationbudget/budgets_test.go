@@ -120,10 +120,10 @@ func (machines) MachineNames() []string { return nil }
 func TestMachinesCannotBeCounted(t *testing.T) {
 	t.Parallel()
 	limit := new(intstr.FromInt32(1))
-	ofNodes := &parsed{RemediationBudget: nhcv1alpha1.RemediationBudget{Spec: nhcv1alpha1.RemediationBudgetSpec{NodeSelector: &metav1.LabelSelector{}, MaxConcurrent: limit}}}
-	ofMachines := &parsed{RemediationBudget: nhcv1alpha1.RemediationBudget{Spec: nhcv1alpha1.RemediationBudgetSpec{
+	ofNodes := &nhcv1alpha1.RemediationBudget{Spec: nhcv1alpha1.RemediationBudgetSpec{NodeSelector: &metav1.LabelSelector{}, MaxConcurrent: limit}}
+	ofMachines := &nhcv1alpha1.RemediationBudget{Spec: nhcv1alpha1.RemediationBudgetSpec{
 		MachineSelector: &nhcv1alpha1.BudgetMachineSelector{Namespace: "machines"}, MaxConcurrent: limit,
-	}}}
+	}}
 	for name, tc := range map[string]struct {
 		machines budget.Machines
 		want     string

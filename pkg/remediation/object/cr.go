@@ -273,3 +273,11 @@ func Truncate(text string, limit int) string {
 	const ellipsis = "..."
 	return strings.ToValidUTF8(text[:limit-len(ellipsis)], "") + ellipsis
 }
+
+// First returns a list of the first names, and how many there are more.
+func First(most int, names []string) string {
+	if len(names) <= most {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+}
