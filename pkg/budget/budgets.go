@@ -9,6 +9,8 @@ type Budgets interface {
 	// Ready returns watches.ErrPending as long as the budgets are not known. Afterwards
 	// everything is synced again.
 	Ready() error
+	// Stop names the budget that stops everything, empty if none does. When that changes, everything is synced again.
+	Stop() string
 	// Admit decides as Counts.Admit does. If the budgets cannot be read, it refuses all
 	// candidates. Revision changes with the spec of any budget: an admission of an older revision
 	// no longer counts.
@@ -59,6 +61,9 @@ type None struct{}
 
 // Ready implements Budgets.
 func (None) Ready() error { return nil }
+
+// Stop implements Budgets.
+func (None) Stop() string { return "" }
 
 // Admit implements Budgets.
 func (None) Admit(Asker, []Request) (map[string]*Refusal, int64) { return nil, 0 }

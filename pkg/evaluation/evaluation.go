@@ -35,6 +35,8 @@ type Input struct {
 	Templates Templates
 	// SpecProblem is the rule of admission that the stored spec breaks, if any.
 	SpecProblem string
+	// Stop names the budget that stops everything, if any does.
+	Stop string
 	// ClockUntrusted means that nothing may begin by the clock.
 	ClockUntrusted bool
 	// DryRun means that the process only reports, whatever the mode of the spec is.
@@ -146,6 +148,7 @@ func newPolicy(in *Input) remediation.Policy {
 func (r *Evaluated) constrain(in *Input) {
 	context := &r.Policy.Context
 	context.Gate, context.SpecProblem, context.Unread, context.PauseRequests = r.Gate, in.SpecProblem, in.Templates.Unread, in.NHC.Spec.PauseRequests
+	context.Stop = in.Stop
 	if in.Templates.Problem != nil {
 		context.TemplateProblem = in.Templates.Problem.Message
 	}

@@ -5,8 +5,12 @@ package simulation
 
 import (
 	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/status"
 	"github.com/nhc-controller/nhc-controller/test/memapi"
 )
 
@@ -25,6 +29,11 @@ var exceptions = []exception{
 				delete(condition, "message")
 			}
 		}
+		eachDecision(object, func(decision map[string]any) {
+			if decision["reason"] == string(v1alpha1.DecidedBudgetExhausted) {
+				delete(decision, "message")
+			}
+		})
 	}},
 	{name: "a held lease is renewed at any sync after a minute", rule: "14.5", takeOut: func(_ *twin, resource string, object map[string]any) {
 		if resource == leases.Resource {
@@ -49,8 +58,13 @@ var exceptions = []exception{
 			}
 		}
 	}},
-	{name: "what a new leader has not read yet keeps a node waiting, and its decision says so for a moment", rule: "21.2", takeOut: func(_ *twin, _ string, object map[string]any) {
+	{name: "what a new leader has not read yet keeps a node waiting, and its decision says so for a moment", rule: "21.2", takeOut: func(_ *twin, resource string, object map[string]any) {
 		delete(fieldsOf(object, "status"), "lastUpdateTime")
+		for _, condition := range entriesOf(object, "conditions") {
+			if resource == budgets.Resource {
+				delete(condition, "lastTransitionTime")
+			}
+		}
 		eachDecision(object, func(decision map[string]any) {
 			delete(decision, "since")
 			if decision["reason"] == string(v1alpha1.DecidedControlPlaneBusy) {
@@ -85,6 +99,12 @@ func eachDecision(object map[string]any, do func(decision map[string]any)) {
 			}
 		}
 	}
+}
+
+// reading reports whether an event is about such a moment.
+func (x *twin) reading(event *memapi.Change) bool {
+	reason, _, _ := unstructured.NestedString(event.Object.Object, "reason")
+	return event.Time.Before(x.begun.Add(20*time.Second)) && (strings.HasPrefix(reason, "Budget") || reason == status.ReasonRemediationSkipped)
 }
 
 // excepts reports whether a gauge shows what an exception takes out of the status of budgets.

@@ -29,7 +29,7 @@ func (s *snapshot) input() *evaluation.Input {
 	return &evaluation.Input{
 		NHC: s.nhc, Storm: s.state.stormOf(s.nhc), Observed: s.observed, Nodes: s.nodes, Objects: s.objects, Seen: s.seen,
 		Platform: s.platform.evaluated(), Templates: s.templates,
-		SpecProblem: s.specProblem, ClockUntrusted: s.clockUntrusted, DryRun: s.dryRun,
+		SpecProblem: s.specProblem, Stop: s.stop, ClockUntrusted: s.clockUntrusted, DryRun: s.dryRun,
 	}
 }
 

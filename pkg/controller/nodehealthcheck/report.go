@@ -111,7 +111,6 @@ func (c *Controller) reportActions(ctx context.Context, r *syncResult) {
 // old, or makes another attempt due. It is now if plans were left to the next batch.
 func (r *syncResult) recheck() time.Time {
 	next := health.Earliest(r.Recheck, r.Policy.Context.StormEnd)
-	next = health.Earliest(next, r.Ledger.Recheck(r.now))
 	next = health.Earliest(next, r.nextAttempt())
 	for _, result := range r.results {
 		next = health.Earliest(next, result.Plan.Recheck)

@@ -71,7 +71,7 @@ func TestConflictedState(t *testing.T) {
 	t.Parallel()
 	s := begun(t)
 	s.sync(sick("n", refused(v1alpha1.DecidedGateClosed)))
-	open := func() []string { return slices.Sorted(s.state.ledger.Nodes(func(string) bool { return true })) }
+	open := func() []string { return slices.Sorted(s.state.ledger.Nodes()) }
 	require.Equal(t, []string{"n"}, open())
 	after := s.nhc.DeepCopy()
 	after.Status.UnhealthyNodes = nil

@@ -309,14 +309,27 @@ func (c *Controller) forgetDeleted() {
 	}
 }
 
-// specChanged outdates the earlier admissions, and wakes those that wait: their numbers have changed.
+// specChanged outdates the earlier admissions, and wakes those that wait: their numbers have changed. A stop of
+// everything concerns all.
 func (c *Controller) specChanged() {
 	c.revision.Add(1)
 	c.mu.Lock()
-	waiting := c.counts.WaitingAskers()
+	waiting, before := c.counts.WaitingAskers(), c.stop
+	c.stop = c.counts.Stop()
+	changed := c.stop != before
 	c.mu.Unlock()
 	c.wake(waiting)
+	if changed {
+		c.syncHealthChecks()
+	}
 	c.changed()
+}
+
+// Stop implements budget.Budgets.
+func (c *Controller) Stop() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.stop
 }
 
 // readabilityChanged is called when the kind can be read, or cannot any more.
@@ -327,6 +340,10 @@ func (c *Controller) readabilityChanged() {
 	c.changesMu.Unlock()
 	c.revision.Add(1)
 	c.SyncAll()
+	c.syncHealthChecks()
+}
+
+func (c *Controller) syncHealthChecks() {
 	for _, checks := range c.healthChecks {
 		checks.SyncAll()
 	}

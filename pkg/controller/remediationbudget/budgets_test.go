@@ -33,6 +33,8 @@ import (
 type shownCRs struct {
 	started map[string]time.Time
 	names   []string
+	// synced counts how often all of them were synced.
+	synced *int
 }
 
 func (s shownCRs) Observe(node string) budget.Observation {
@@ -46,7 +48,7 @@ func (s shownCRs) Names() []string { return s.names }
 
 func (shownCRs) Wake([]string) {}
 
-func (shownCRs) SyncAll() {}
+func (s shownCRs) SyncAll() { *s.synced++ }
 
 func (shownCRs) HasSynced() bool { return true }
 
@@ -56,6 +58,28 @@ func newController(now time.Time, crs shownCRs) *Controller {
 		Config: Config{Nodes: informers.NewSharedInformerFactory(fake.NewClientset(), 0).Core().V1().Nodes(), Clock: clocktesting.NewFakePassiveClock(now)},
 		kinds:  watches.NewSet[schema.GroupVersionKind](watches.Config{}), counts: budget.NewCounts(), changes: sets.New[string](), allChanged: true, healthChecks: map[string]budget.HealthChecks{v1alpha1.Kind: crs},
 		queue: workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]()),
+	}
+}
+
+// TestStop: all health checks are synced when a stop of everything begins or ends, and by no other budget (spec 18.5).
+func TestStop(t *testing.T) {
+	t.Parallel()
+	synced := 0
+	c := newController(time.Now(), shownCRs{synced: &synced})
+	change := func(generation int64, most int32) {
+		c.budgetChanged(&parsed{RemediationBudget: nhcv1alpha1.RemediationBudget{
+			ObjectMeta: metav1.ObjectMeta{Name: "b", Generation: generation},
+			Spec:       nhcv1alpha1.RemediationBudgetSpec{NodeSelector: &metav1.LabelSelector{}, MaxConcurrent: new(intstr.FromInt32(most))},
+		}})
+	}
+	for i, tc := range []struct {
+		most   int32
+		stop   string
+		synced int
+	}{{1, "", 0}, {0, "RemediationBudget b stops everything", 1}, {0, "RemediationBudget b stops everything", 1}, {2, "", 2}, {3, "", 2}} {
+		change(int64(i+1), tc.most)
+		require.Equal(t, tc.stop, c.Stop(), i)
+		require.Equal(t, tc.synced, synced, i)
 	}
 }
 

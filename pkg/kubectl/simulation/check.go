@@ -41,9 +41,8 @@ type check struct {
 	// suspects are the nodes that may not be healthy. followed are the nodes of the last sync.
 	suspects sets.Set[string]
 	followed []string
-	// seen is what was recorded of nodes, and open their episodes that have not ended.
+	// seen is what was recorded of nodes.
 	seen map[string]seen
-	open map[string]*Episode
 	// recheck is when time alone changes something, zero if it does not.
 	recheck time.Time
 }
@@ -52,10 +51,10 @@ func newCheck(w *world, nhc *v1alpha1.NodeHealthCheck) *check {
 	c := &check{
 		world: w, nhc: nhc.DeepCopy(), selector: labels.Nothing(), templates: templatesOf(&nhc.Spec), specProblem: remediation.SpecProblem(&nhc.Spec),
 		known:     status.Known{Ledger: history.Recall(&nhc.Status), Entries: slices.SortedFunc(slices.Values(nhc.Status.UnhealthyNodes), status.ByName), Reported: status.RecallReported(&nhc.Status)},
-		requested: map[types.UID]bool{}, suspects: sets.New[string](), seen: map[string]seen{}, open: map[string]*Episode{},
+		requested: map[types.UID]bool{}, suspects: sets.New[string](), seen: map[string]seen{},
 	}
 	c.nhc.Spec.RemediationHistoryLimit = new(int32(0)) // Nothing reads the list, which takes time.
-	c.followed = slices.Collect(c.known.Ledger.Nodes(func(string) bool { return true }))
+	c.followed = slices.Collect(c.known.Ledger.Nodes())
 	for i := range c.known.Entries {
 		c.followed = append(c.followed, c.known.Entries[i].Name)
 	}
@@ -191,7 +190,6 @@ func (c *check) report(evaluated *evaluation.Evaluated, results []remediation.No
 	})
 	c.record(evaluated, report, results, now)
 	c.recheck = health.Earliest(evaluated.Recheck, evaluated.Policy.Context.StormEnd)
-	c.recheck = health.Earliest(c.recheck, report.Ledger.Recheck(now))
 	left := map[types.UID]bool{}
 	c.gone, c.followed = nil, nil
 	for _, result := range results {
