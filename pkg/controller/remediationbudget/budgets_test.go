@@ -67,10 +67,10 @@ func TestStop(t *testing.T) {
 	synced := 0
 	c := newController(time.Now(), shownCRs{synced: &synced})
 	change := func(generation int64, most int32) {
-		c.budgetChanged(&parsed{RemediationBudget: nhcv1alpha1.RemediationBudget{
+		c.budgetChanged(&nhcv1alpha1.RemediationBudget{
 			ObjectMeta: metav1.ObjectMeta{Name: "b", Generation: generation},
 			Spec:       nhcv1alpha1.RemediationBudgetSpec{NodeSelector: &metav1.LabelSelector{}, MaxConcurrent: new(intstr.FromInt32(most))},
-		}})
+		})
 	}
 	for i, tc := range []struct {
 		most   int32
