@@ -148,6 +148,15 @@ func judged(check *CheckOfNode, now time.Time) Cell {
 	}
 }
 
+// rulesOf is a table of the unhealthyConditions of a NodeHealthCheck.
+func rulesOf(check *CheckOfNode) Table {
+	table := Table{Title: "Conditions that " + check.Name + " looks at", Header: []string{"UNHEALTHY IF", "FOR"}}
+	for _, rule := range check.Rules {
+		table.Add(Text(string(rule.Type)+"="+string(rule.Status)), Text(rule.Duration.Duration.String()))
+	}
+	return table
+}
+
 // stepsOf is a table of the steps of a NodeHealthCheck, with the remediation objects of the node.
 func stepsOf(check *CheckOfNode, now time.Time) Table {
 	table := Table{Title: "Steps of " + check.Name, Header: []string{"STEP", "TEMPLATE", "TIMEOUT", "REMEDIATION OBJECT"}}
