@@ -5,7 +5,6 @@ package dashboard
 
 import (
 	"context"
-	"fmt"
 	"net/http/httptest"
 	"slices"
 	"sync"
