@@ -67,10 +67,10 @@ func TestStop(t *testing.T) {
 	synced := 0
 	c := newController(time.Now(), shownCRs{synced: &synced})
 	change := func(generation int64, most int32) {
-		c.budgetChanged(&parsed{RemediationBudget: nhcv1alpha1.RemediationBudget{
+		c.budgetChanged(&nhcv1alpha1.RemediationBudget{
 			ObjectMeta: metav1.ObjectMeta{Name: "b", Generation: generation},
 			Spec:       nhcv1alpha1.RemediationBudgetSpec{NodeSelector: &metav1.LabelSelector{}, MaxConcurrent: new(intstr.FromInt32(most))},
-		}})
+		})
 	}
 	for i, tc := range []struct {
 		most   int32
@@ -149,10 +149,10 @@ func (machines) MachineNames() []string { return nil }
 func TestMachinesCannotBeCounted(t *testing.T) {
 	t.Parallel()
 	limit := new(intstr.FromInt32(1))
-	ofNodes := &parsed{RemediationBudget: nhcv1alpha1.RemediationBudget{Spec: nhcv1alpha1.RemediationBudgetSpec{NodeSelector: &metav1.LabelSelector{}, MaxConcurrent: limit}}}
-	ofMachines := &parsed{RemediationBudget: nhcv1alpha1.RemediationBudget{Spec: nhcv1alpha1.RemediationBudgetSpec{
+	ofNodes := &nhcv1alpha1.RemediationBudget{Spec: nhcv1alpha1.RemediationBudgetSpec{NodeSelector: &metav1.LabelSelector{}, MaxConcurrent: limit}}
+	ofMachines := &nhcv1alpha1.RemediationBudget{Spec: nhcv1alpha1.RemediationBudgetSpec{
 		MachineSelector: &nhcv1alpha1.BudgetMachineSelector{Namespace: "machines"}, MaxConcurrent: limit,
-	}}}
+	}}
 	for name, tc := range map[string]struct {
 		machines budget.Machines
 		want     string

@@ -49,7 +49,7 @@ func (c *Controller) evaluate() (next time.Duration) {
 	c.counts.Expire(now)
 	woken := c.counts.Woken(now)
 	for _, obj := range indexer.List() {
-		stored := &obj.(*parsed).RemediationBudget
+		stored := obj.(*nhcv1alpha1.RemediationBudget)
 		status := c.counts.Status(stored.Name, &stored.Status, now)
 		c.metrics.update(stored.Name, status, c.counts.WaitingNodes(stored.Name))
 		if key := (cache.ObjectName{Name: stored.Name}); status != &stored.Status && c.queue.NumRequeues(key) == 0 {
@@ -92,7 +92,7 @@ func (c *Controller) writeStatus(ctx context.Context, name string) error {
 	if err != nil || !exists {
 		return err
 	}
-	stored := &obj.(*parsed).RemediationBudget
+	stored := obj.(*nhcv1alpha1.RemediationBudget)
 	before := &stored.Status
 	c.mu.Lock()
 	status := c.counts.Status(name, before, now)
