@@ -147,9 +147,6 @@ func (p *Policy) explainHeld(t *Target, reason v1alpha1.DecisionReason) string {
 	case v1beta1.DecidedAmbiguousNode:
 		return "Machine " + t.Obstacles.AmbiguousNode + " also names Node " + t.Machine.Node
 	case v1beta1.DecidedOtherHealthCheck:
-		if t.Obstacles.OtherCheck == "" {
-			return "MachineHealthCheck " + t.Obstacles.UnreadCheck + " may be remediating the Machine: its remediation objects cannot be read yet"
-		}
 		return "MachineHealthCheck " + t.Obstacles.OtherCheck + " also selects the Machine, and comes first by its name, or is at work on it"
 	case v1beta1.DecidedNoController:
 		return "No controller owns the Machine, so nothing would replace it"

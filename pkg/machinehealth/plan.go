@@ -296,7 +296,7 @@ func (p *planner) refusal() v1alpha1.DecisionReason {
 		{t.Obstacles.ClusterPaused, v1beta1.DecidedClusterPaused},
 		{t.Obstacles.Excluded, v1alpha1.DecidedExcluded},
 		{t.Obstacles.AmbiguousNode != "", v1beta1.DecidedAmbiguousNode},
-		{t.Obstacles.OtherCheck != "" || t.Obstacles.UnreadCheck != "", v1beta1.DecidedOtherHealthCheck},
+		{t.Obstacles.OtherCheck != "", v1beta1.DecidedOtherHealthCheck},
 	} {
 		if check.refused {
 			return check.reason
@@ -389,14 +389,12 @@ func (p *planner) keepLease() {
 	if lease == nil || remediation.LeaseHolder(lease) != p.Owner.LeaseHolder() || (p.begins() && p.Target.NodeUID != "") {
 		return
 	}
-	if p.Target.Incomplete && !p.Target.Active() {
-		return // There may be a remediation object (spec P5).
-	}
+	unsure := p.Target.Incomplete && !p.Target.Active() // There may be a remediation object (spec P5).
 	keeper := p.leaseKeepers[p.Target.Machine.Node]
 	if keeper != nil && keeper != p.Target {
 		return // Another Machine that names the same Node keeps it.
 	}
-	if keeper == nil || !p.keepsLease(keeper) {
+	if !unsure && (keeper == nil || !p.keepsLease(keeper)) {
 		if !p.now.Before(p.Target.RetryAt) {
 			p.do(remediation.ReleaseLease{Lease: lease})
 		}

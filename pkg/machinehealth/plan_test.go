@@ -36,7 +36,6 @@ var refusals = []struct {
 	{reason: v1alpha1.DecidedExcluded, apply: func(_ *Policy, t *Target) { t.Obstacles.Excluded = true }},
 	{reason: v1beta1.DecidedAmbiguousNode, apply: func(_ *Policy, t *Target) { t.Obstacles.AmbiguousNode = "machines/n" }},
 	{reason: v1beta1.DecidedOtherHealthCheck, apply: func(_ *Policy, t *Target) { t.Obstacles.OtherCheck = "machines/others" }},
-	{reason: v1beta1.DecidedOtherHealthCheck, apply: func(_ *Policy, t *Target) { t.Obstacles.UnreadCheck = "machines/others" }},
 	{reason: v1beta1.DecidedNoController, apply: func(_ *Policy, t *Target) { noOwner(t.Machine) }, strategies: []Strategy{Delete}},
 	{reason: v1beta1.DecidedControlPlaneProvider, apply: func(_ *Policy, t *Target) { ofClusterAPI(t.Machine); t.ControlPlane = true }, strategies: []Strategy{Delete}},
 	{reason: v1beta1.DecidedTemplateUnavailable, apply: func(p *Policy, _ *Target) { p.Template = nil }, strategies: []Strategy{Template}},

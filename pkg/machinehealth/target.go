@@ -67,9 +67,6 @@ type Obstacles struct {
 	// OtherCheck is the health check that remediates the Machine, or whose threshold forbids it;
 	// empty if there is none.
 	OtherCheck string
-	// UnreadCheck is another health check that may remediate the Machine: its remediation objects cannot
-	// be read. Empty if there is none.
-	UnreadCheck string
 }
 
 // externallyRemediated reports whether another controller has been asked to remediate the Machine,

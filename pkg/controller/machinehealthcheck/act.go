@@ -102,7 +102,10 @@ func (c *Controller) carryOut(ctx context.Context, s *snapshot, plan *machinehea
 		},
 	}
 	// CRs name the Node, or have the name of the Machine.
-	node := &remediation.Node{Name: cmp.Or(target.Machine.Node, target.Machine.Name), Own: target.Own}
+	node := &remediation.Node{Name: cmp.Or(target.Machine.Node, target.Machine.Name), Own: target.Own, Lease: target.Lease}
+	if target.Node != nil {
+		node.ResourceVersion = target.Node.ResourceVersion
+	}
 	return executor.Execute(ctx, s.policy.Owner, &remediation.NodePlan{Node: node, Actions: plan.Actions})
 }
 
@@ -117,7 +120,7 @@ func (c *Controller) locate(kind schema.GroupVersionKind) (*meta.RESTMapping, er
 			return nil, err
 		}
 	}
-	mapping, err := c.remediations.MappingIn(kind.GroupKind(), kind.Version)
+	mapping, err := c.Remediations.MappingIn(kind.GroupKind(), kind.Version)
 	if mapping != nil {
 		return mapping, nil
 	}
