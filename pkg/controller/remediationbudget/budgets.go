@@ -326,27 +326,21 @@ func (c *Controller) forgetDeleted() {
 	}
 }
 
-// specChanged outdates the earlier admissions, and wakes those that wait: their numbers have changed. A stop of
-// everything concerns all.
+// specChanged outdates the earlier admissions, and syncs all health checks: the numbers of those that wait have changed, and
+// a stop of everything concerns all.
 func (c *Controller) specChanged() {
 	c.revision.Add(1)
-	c.mu.Lock()
-	waiting, before := c.counts.WaitingAskers(), c.stop
-	c.stop = c.counts.Stop()
-	changed := c.stop != before
-	c.mu.Unlock()
-	c.wake(waiting)
-	if changed {
-		c.syncHealthChecks()
-	}
 	c.changed()
+	for _, checks := range c.healthChecks {
+		checks.SyncAll()
+	}
 }
 
 // Stop implements budget.Budgets.
 func (c *Controller) Stop() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.stop
+	return c.counts.Stop()
 }
 
 // readabilityChanged is called when the kind can be read, or cannot any more.
@@ -355,13 +349,5 @@ func (c *Controller) readabilityChanged() {
 	c.changesMu.Lock()
 	c.forgetChanges() // None is observed while the kind cannot be read.
 	c.changesMu.Unlock()
-	c.revision.Add(1)
-	c.SyncAll()
-	c.syncHealthChecks()
-}
-
-func (c *Controller) syncHealthChecks() {
-	for _, checks := range c.healthChecks {
-		checks.SyncAll()
-	}
+	c.specChanged()
 }
