@@ -21,9 +21,12 @@ func (c *cluster) walk(steps int) {
 	c.twinsLeft = mostTwins
 	defer func() { c.twinsLeft = 0 }()
 	for range steps {
-		if rough && c.chance(10) {
+		switch waits := c.waits(); {
+		case rough && c.chance(10):
 			c.trouble()
-		} else {
+		case c.twinsLeft > 0 && len(waits) > 0 && c.undisturbed() && c.chance(30):
+			c.end(oneOf(c, waits...))
+		default:
 			c.event()
 		}
 		c.pass()
