@@ -17,8 +17,8 @@ func (c Asker) compare(other Asker) int {
 	return cmp.Or(cmp.Compare(c.Kind, other.Kind), cmp.Compare(c.Name, other.Name))
 }
 
-// Candidate is a node whose remediation is due, as far as its health check is concerned.
-type Candidate struct {
+// Request is what a health check asks budgets about one node whose CR is due.
+type Request struct {
 	// Node is the name of the Node, or the name that stands for a Machine without a Node.
 	Node string
 	// Since is when the node became unhealthy.
@@ -33,22 +33,17 @@ type Candidate struct {
 
 // waiter is a candidate that budgets refuse.
 type waiter struct {
-	Candidate
+	Request
 	asker Asker
 	// yields means that the candidate comes after all others, because it got a place and did
 	// not begin.
 	yields bool
-	// lines are the groups that refuse it, in order of the names of their budgets.
-	lines []line
+	// refusedBy are the names of the budgets that refuse it, sorted.
+	refusedBy []string
 	// admitted means that no budget refuses it, and that it takes no place: it continues, or does not begin for
 	// another reason, for example a dry run or a taken lease. Its asker is woken when a budget refuses it (spec 5.6, P2).
 	admitted bool
 }
-
-// line is the waiting line of one group of a budget.
-type line struct{ budget, group string }
-
-func (g *group) line() line { return line{g.budget.Name, g.name} }
 
 // compare has the order of spec B4.1: first the candidate that has been unhealthy for the
 // longest time, then by name. Those that yield come last.
@@ -86,18 +81,18 @@ func (q *queue) lapsed(now time.Time) bool {
 // Admit forgets what the asker waited for before, and its reservations for remediations that have
 // begun. So the caller has to call SetNode with what the caches show first, and the caches have to
 // show the last writes of the asker.
-func (c *Counts) Admit(asker Asker, candidates []Candidate, now time.Time) map[string]*Refusal {
+func (c *Counts) Admit(asker Asker, requests []Request, now time.Time) map[string]*Refusal {
 	c.drop(func(r *reservation) bool { return r.asker == asker && r.began && r.expires.IsZero() })
 	delete(c.waiting, asker)
 	delete(c.admitted, asker)
-	if len(candidates) == 0 {
+	if len(requests) == 0 {
 		return nil
 	}
 	c.look(now)
 	waiting := &queue{}
-	first := map[*waiter]finding{}
+	refusals := map[string]*Refusal{}
 	a := attempt{Counts: c, now: now}
-	for _, w := range c.before(asker, candidates, now) {
+	for _, w := range c.before(asker, requests, now) {
 		if w.asker != asker { // Takes its place from those that follow.
 			if !a.refuses(w, false) {
 				a.keepTentatively(w)
@@ -105,7 +100,7 @@ func (c *Counts) Admit(asker Asker, candidates []Candidate, now time.Time) map[s
 			continue
 		}
 		if a.refuses(w, true) {
-			first[w] = a.found[0]
+			refusals[w.Node] = a.found[0].refusal(now)
 			waiting.waiters = append(waiting.waiters, w)
 		} else if w.Begins && !w.Continues {
 			a.keep(w)
@@ -118,48 +113,15 @@ func (c *Counts) Admit(asker Asker, candidates []Candidate, now time.Time) map[s
 	if len(waiting.waiters) > 0 {
 		c.waiting[asker] = waiting
 	}
-	return c.refusals(waiting.waiters, first, now)
-}
-
-// refusals returns the first finding about each waiter in words, by node. Waiters that only the same group of a
-// budget refuses wait in line (spec B5.1).
-func (c *Counts) refusals(refused []*waiter, first map[*waiter]finding, now time.Time) map[string]*Refusal {
-	waiters := map[line][]*waiter{}
-	for _, found := range first {
-		waiters[found.group.line()] = nil
-	}
-	for _, waiting := range c.waiting {
-		for _, w := range waiting.waiters {
-			for _, line := range w.lines {
-				if before, asked := waiters[line]; asked && w.Begins && !w.Continues {
-					waiters[line] = append(before, w)
-				}
-			}
-		}
-	}
-	places := map[*waiter]int{}
-	for line, all := range waiters {
-		slices.SortFunc(all, (*waiter).compare)
-		for i, w := range all {
-			if found, asked := first[w]; asked && found.group.line() == line {
-				places[w] = i + 1
-			}
-		}
-	}
-	refusals := make(map[string]*Refusal, len(refused))
-	for _, w := range refused {
-		found := first[w]
-		refusals[w.Node] = found.refusal(places[w], len(waiters[found.group.line()]), now)
-	}
 	return refusals
 }
 
 // before returns the candidates of an asker, and the candidates of others that wait and may
 // begin, in order.
-func (c *Counts) before(asker Asker, candidates []Candidate, now time.Time) []*waiter {
-	all := make([]*waiter, 0, len(candidates))
-	for _, candidate := range candidates {
-		all = append(all, &waiter{Candidate: candidate, asker: asker, yields: c.yields(asker, candidate.Node, now)})
+func (c *Counts) before(asker Asker, requests []Request, now time.Time) []*waiter {
+	all := make([]*waiter, 0, len(requests))
+	for _, candidate := range requests {
+		all = append(all, &waiter{Request: candidate, asker: asker, yields: c.yields(asker, candidate.Node, now)})
 	}
 	last := slices.MaxFunc(all, (*waiter).compare)
 	for _, others := range c.waiting {
@@ -246,9 +208,9 @@ func (a *attempt) refuses(w *waiter, all bool) bool {
 		}
 	}
 	if all {
-		w.lines = w.lines[:0]
+		w.refusedBy = w.refusedBy[:0]
 		for i := range a.found {
-			w.lines = append(w.lines, a.found[i].group.line())
+			w.refusedBy = append(w.refusedBy, a.found[i].group.budget.Name)
 		}
 	}
 	return len(a.found) > 0

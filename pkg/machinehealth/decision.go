@@ -15,21 +15,21 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 )
 
-// Result is a plan with its outcome.
-type Result struct {
+// TargetResult is a plan with its outcome.
+type TargetResult struct {
 	Plan    *Plan
 	Outcome *remediation.Outcome
 }
 
 // Begun reports whether the remediation of the Machine has begun by the plan.
-func (r Result) Begun() bool {
+func (r TargetResult) Begun() bool {
 	return r.Outcome.Result == remediation.Requested || r.Outcome.NewCR() != nil
 }
 
 // Decision returns the decision about a target and its reason, after its plan was carried out. It
 // returns the zero value if there is nothing to report, and never sets Since. The same plan and
 // outcome give the same decision.
-func (p *Policy) Decision(result Result) v1alpha1.Decision {
+func (p *Policy) Decision(result TargetResult) v1alpha1.Decision {
 	plan, outcome := result.Plan, result.Outcome
 	reason, until, message := plan.Reason, plan.Until, ""
 	switch outcome.Result {
@@ -89,6 +89,8 @@ func (p *Policy) explain(plan *Plan, reason v1alpha1.DecisionReason) string {
 		return explainSoon(&t.Verdict)
 	case v1beta1.DecidedBackOff:
 		return p.explainBackOff(t)
+	case v1alpha1.DecidedVanished:
+		return "The remediation was withdrawn while the Machine was unhealthy, by its remediator or another client, at " + t.Vanished.UTC().Format(time.RFC3339)
 	case v1alpha1.DecidedControlPlaneBusy:
 		return "Another control plane Machine or Node is under remediation, or it is unknown whether one is"
 	case v1alpha1.DecidedEtcdQuorum:
@@ -145,9 +147,6 @@ func (p *Policy) explainHeld(t *Target, reason v1alpha1.DecisionReason) string {
 	case v1beta1.DecidedAmbiguousNode:
 		return "Machine " + t.Obstacles.AmbiguousNode + " also names Node " + t.Machine.Node
 	case v1beta1.DecidedOtherHealthCheck:
-		if t.Obstacles.OtherCheck == "" {
-			return "MachineHealthCheck " + t.Obstacles.UnreadCheck + " may be remediating the Machine: its remediation objects cannot be read yet"
-		}
 		return "MachineHealthCheck " + t.Obstacles.OtherCheck + " also selects the Machine, and comes first by its name, or is at work on it"
 	case v1beta1.DecidedNoController:
 		return "No controller owns the Machine, so nothing would replace it"

@@ -149,6 +149,15 @@ func Environment(ctx context.Context, cluster *localkube.ControlPlane) ([]string
 	return fixedEnv(container), nil
 }
 
+// MemoryLimit returns that of the Deployment, in bytes.
+func MemoryLimit(ctx context.Context, cluster *localkube.ControlPlane) (int64, error) {
+	container, err := deploymentContainer(ctx, cluster, Namespace)
+	if err != nil {
+		return 0, err
+	}
+	return container.Resources.Limits.Memory().Value(), nil
+}
+
 // fixedEnv returns the environment of a container without what depends on its pod.
 func fixedEnv(container *corev1.Container) []string {
 	var env []string
@@ -194,20 +203,6 @@ func Executable() (string, error) {
 	path := filepath.Join(root, "bin", "nhc-controller")
 	if _, err := os.Stat(path); err != nil {
 		return "", fmt.Errorf("the controller is not built, run `make build`: %w", err)
-	}
-	return path, nil
-}
-
-// DashboardExecutable returns the path of the dashboard in the cluster, which is beside the
-// controller.
-func DashboardExecutable() (string, error) {
-	controller, err := Executable()
-	if err != nil {
-		return "", err
-	}
-	path := filepath.Join(filepath.Dir(controller), "nhc-dashboard")
-	if _, err := os.Stat(path); err != nil {
-		return "", fmt.Errorf("the dashboard is not built, run `make build build-race`: %w", err)
 	}
 	return path, nil
 }

@@ -35,7 +35,7 @@ type twin struct {
 	changes int
 	// lastUID is the last uid that was given until then.
 	lastUID string
-	// gone means that something is under remediation whose Node is gone.
+	// gone means that something is under remediation whose Node is gone, or that a Machine names a Node that is gone.
 	gone bool
 }
 

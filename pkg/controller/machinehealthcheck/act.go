@@ -27,8 +27,8 @@ import (
 
 // act carries out one batch of plans that begin nothing, then one batch of the others (spec 8.4). It returns the
 // outcomes in the same order. The failure of one target does not affect the others.
-func (c *Controller) act(ctx context.Context, s *snapshot, plans []machinehealth.Plan) []machinehealth.Result {
-	results, turns := make([]machinehealth.Result, len(plans)), make([]batch.Turn, len(plans))
+func (c *Controller) act(ctx context.Context, s *snapshot, plans []machinehealth.Plan) []machinehealth.TargetResult {
+	results, turns := make([]machinehealth.TargetResult, len(plans)), make([]batch.Turn, len(plans))
 	for i := range plans {
 		results[i].Plan, turns[i] = &plans[i], turnOf(&plans[i])
 	}
@@ -120,7 +120,7 @@ func (c *Controller) locate(kind schema.GroupVersionKind) (*meta.RESTMapping, er
 			return nil, err
 		}
 	}
-	mapping, err := c.remediations.MappingIn(kind.GroupKind(), kind.Version)
+	mapping, err := c.Remediations.MappingIn(kind.GroupKind(), kind.Version)
 	if mapping != nil {
 		return mapping, nil
 	}
@@ -137,7 +137,7 @@ func (c *Controller) outdated(s *snapshot) bool {
 }
 
 // confirm reads Machine and Node live and judges them again, right before an action that cannot be
-// undone (spec M8.4).
+// undone, and so the Node of the cache (spec M8.4).
 func (c *Controller) confirm(ctx context.Context, s *snapshot, plan *machinehealth.Plan) (execute.Confirmation, error) {
 	planned := plan.Target.Machine
 	if plan.Target.Gone {
@@ -160,7 +160,12 @@ func (c *Controller) confirm(ctx context.Context, s *snapshot, plan *machineheal
 	if !plan.Begins() {
 		return execute.Confirmation{Relapsed: plan.ConfirmRecovery(live)}, nil
 	}
-	return execute.Confirmation{Refusal: plan.Confirm(live), MachineVersion: live.Machine.ResourceVersion}, nil
+	refusal := plan.Confirm(live)
+	if cached := c.node(observed.Machine.Node); refusal == "" && cached != nil { // The watch may have reported a recovery after the read.
+		observed.Node, observed.NodeState = cached, machinehealth.NodeExists
+		refusal = plan.Confirm(s.policy.Criteria.Live(plan.Target, observed, c.Sightings.Of(cached), c.Clock.Now()))
+	}
+	return execute.Confirmation{Refusal: refusal, MachineVersion: live.Machine.ResourceVersion}, nil
 }
 
 // readLive reads a Machine and, at the same time, the Node that it named when the plan was made.
@@ -213,7 +218,7 @@ func (c *Controller) liveNode(ctx context.Context, name string) (*corev1.Node, m
 }
 
 // rememberOutcomes keeps what the next sync must know of the outcomes.
-func (c *Controller) rememberOutcomes(ctx context.Context, s *snapshot, results []machinehealth.Result) {
+func (c *Controller) rememberOutcomes(ctx context.Context, s *snapshot, results []machinehealth.TargetResult) {
 	now, failed := c.Clock.Now(), 0
 	var first error
 	for _, result := range results {

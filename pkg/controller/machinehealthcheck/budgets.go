@@ -32,10 +32,10 @@ func askerOf(key cache.ObjectName) budget.Asker {
 // askBudgets withholds the remediation of candidates that a RemediationBudget refuses (spec M8.5). It
 // returns the other candidates. They have a reservation until endReservations.
 func (c *Controller) askBudgets(s *snapshot, plans []machinehealth.Plan, now time.Time) (reserved []*machinehealth.Plan) {
-	var candidates []budget.Candidate
+	var candidates []budget.Request
 	for i := range plans {
 		if plan := &plans[i]; plan.Candidate && plan.Withheld == nil {
-			candidates = append(candidates, budget.Candidate{Node: slotName(plan.Target.Machine), Since: plan.Target.UnhealthySince, Begins: plan.Begins()})
+			candidates = append(candidates, budget.Request{Node: slotName(plan.Target.Machine), Since: plan.Target.UnhealthySince, Begins: plan.Begins()})
 		}
 	}
 	refusals, revision := c.Budgets.Admit(askerOf(keyOf(s.check)), candidates)
@@ -46,7 +46,7 @@ func (c *Controller) askBudgets(s *snapshot, plans []machinehealth.Plan, now tim
 			continue
 		}
 		if refusal := refusals[slotName(plan.Target.Machine)]; refusal != nil {
-			s.policy.Withhold(plan, &remediation.Withholding{Reason: v1alpha1.DecidedBudgetExhausted, Message: refusal.Text(), Until: refusal.Until}, now)
+			s.policy.Withhold(plan, &remediation.Withholding{Reason: v1alpha1.DecidedBudgetExhausted, Message: refusal.Message, Until: refusal.Until}, now)
 		} else if plan.Begins() {
 			reserved = append(reserved, plan)
 		}
@@ -70,34 +70,34 @@ func (c *Controller) noteVerdicts(s *snapshot) {
 }
 
 // endReservations tells the budgets the outcomes of the admitted targets.
-func (c *Controller) endReservations(s *snapshot, reserved []*machinehealth.Plan, results []machinehealth.Result) {
+func (c *Controller) endReservations(s *snapshot, reserved []*machinehealth.Plan, results []machinehealth.TargetResult) {
 	if len(reserved) == 0 {
 		return
 	}
-	ends := endsOf(results)
+	usages := usagesOf(results)
 	for _, plan := range reserved {
 		name := slotName(plan.Target.Machine)
-		c.Budgets.End(askerOf(keyOf(s.check)), name, ends[name])
+		c.Budgets.End(askerOf(keyOf(s.check)), name, usages[name])
 	}
 }
 
-// endsOf returns the outcomes of the targets whose plans begin a remediation, by the name that counts.
+// usagesOf returns the outcomes of the targets whose plans begin a remediation, by the name that counts.
 // All others have not begun. Two Machines may name one Node.
-func endsOf(results []machinehealth.Result) map[string]budget.Result {
-	ends := make(map[string]budget.Result, len(results))
+func usagesOf(results []machinehealth.TargetResult) map[string]budget.Usage {
+	usages := make(map[string]budget.Usage, len(results))
 	for _, result := range results {
 		name := slotName(result.Plan.Target.Machine)
 		switch {
 		case result.Begun():
-			ends[name] = budget.Begun
-		case ends[name] == budget.Begun:
+			usages[name] = budget.Begun
+		case usages[name] == budget.Begun:
 		case result.Outcome.Result == remediation.Unknown:
-			ends[name] = budget.Uncertain
-		case result.Outcome.Result != remediation.Deferred && ends[name] == budget.NotBegun:
-			ends[name] = budget.Rejected
+			usages[name] = budget.Uncertain
+		case result.Outcome.Result != remediation.Deferred && usages[name] == budget.NotBegun:
+			usages[name] = budget.Rejected
 		}
 	}
-	return ends
+	return usages
 }
 
 // Observe returns what the MachineHealthChecks know of a node, or of a Machine without a Node, as
@@ -140,7 +140,7 @@ func crName(cr *object.CR) string {
 
 // crsNamed returns the CRs of MachineHealthChecks that count by a name if their Machines are gone.
 func (c *Controller) crsNamed(name string) (crs []*object.CR) {
-	for _, indexer := range c.remediations.Caches() {
+	for _, indexer := range c.Remediations.Caches() {
 		crs = append(crs, watches.Indexed[*object.CR](indexer, crsByName, name)...)
 	}
 	return crs
@@ -159,7 +159,7 @@ func (c *Controller) Remediating() (names []string) {
 	for machine, one := range c.deletions.all() {
 		names = append(names, c.countsBy(machine, one))
 	}
-	for _, indexer := range c.remediations.Caches() {
+	for _, indexer := range c.Remediations.Caches() {
 		names = append(names, indexer.ListIndexFuncValues(crsByName)...)
 	}
 	return names

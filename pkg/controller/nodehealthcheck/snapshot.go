@@ -4,6 +4,7 @@
 package nodehealthcheck
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"sort" //nolint:depguard // A search of package slices copies the nodes that it compares.
@@ -37,6 +38,8 @@ type snapshot struct {
 	clockUntrusted bool
 	// dryRun means that the process only reports, whatever the mode of the spec is.
 	dryRun bool
+	// stop names the RemediationBudget that stops everything, if any does.
+	stop string
 	// claim returns why a Node is left to the health check of its Machine, empty if it is not.
 	claim func(node string) string
 	// seen returns what was seen of the conditions of a Node.
@@ -72,7 +75,7 @@ func (c *Controller) snapshot(nhc *v1alpha1.NodeHealthCheck, now time.Time) (_ *
 		return nil, err
 	}
 	s := &snapshot{
-		nhc: nhc, state: c.states.of(nhc), selector: selectorOf(nhc), clockUntrusted: c.clockUntrusted(), dryRun: c.dryRun, claim: c.machineHealthChecks.ClaimOf, seen: c.sightings.Of,
+		nhc: nhc, state: c.states.of(nhc), selector: selectorOf(nhc), clockUntrusted: c.clockUntrusted(), dryRun: c.dryRun, stop: c.budgets.Stop(), claim: c.machineHealthChecks.ClaimOf, seen: c.sightings.Of,
 		specProblem: remediation.SpecProblem(&nhc.Spec), overlaps: c.index.Overlaps(nhc.Name),
 	}
 	if s.platform, err = c.observePlatform(nhc, s.state); err != nil {
@@ -110,6 +113,9 @@ func (c *Controller) observeNodes(s *snapshot, now time.Time) error {
 	}
 	s.state.remember(s.nhc, crs.read, c.remediations.Caches())
 	s.gone, s.lost = crs.gone, crs.lost
+	if crs.unread != nil {
+		s.templates.Unread = cmp.Or(s.templates.Unread, crs.unread.Error())
+	}
 	nodes := c.addFurtherNodes(needing, s, crs)
 	s.nodes, s.objects = make([]remediation.Node, 0, len(nodes)), make([]*corev1.Node, 0, len(nodes))
 	for _, node := range nodes {
@@ -208,7 +214,7 @@ func (c *Controller) addFurtherNodes(needing []nodeObject, s *snapshot, crs *own
 		}
 	}
 	if open < s.state.ledger.Len() { // Otherwise needing has them all, and a search for each costs more.
-		for name := range s.state.ledger.Nodes(c.nodeExists) {
+		for name := range s.state.ledger.Nodes() {
 			add(name)
 		}
 	}

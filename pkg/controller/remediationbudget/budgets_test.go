@@ -33,6 +33,8 @@ import (
 type shownCRs struct {
 	started map[string]time.Time
 	names   []string
+	// synced counts how often all of them were synced.
+	synced *int
 }
 
 func (s shownCRs) Observe(node string) budget.Observation {
@@ -46,7 +48,7 @@ func (s shownCRs) Names() []string { return s.names }
 
 func (shownCRs) Wake([]string) {}
 
-func (shownCRs) SyncAll() {}
+func (s shownCRs) SyncAll() { *s.synced++ }
 
 func (shownCRs) HasSynced() bool { return true }
 
@@ -59,18 +61,41 @@ func newController(now time.Time, crs shownCRs) *Controller {
 	}
 }
 
+// TestStop: all health checks are synced when a stop of everything begins or ends, and by no other budget (spec 18.5).
+func TestStop(t *testing.T) {
+	t.Parallel()
+	synced := 0
+	c := newController(time.Now(), shownCRs{synced: &synced})
+	change := func(generation int64, most int32) {
+		c.budgetChanged(&nhcv1alpha1.RemediationBudget{
+			ObjectMeta: metav1.ObjectMeta{Name: "b", Generation: generation},
+			Spec:       nhcv1alpha1.RemediationBudgetSpec{NodeSelector: &metav1.LabelSelector{}, MaxConcurrent: new(intstr.FromInt32(most))},
+		})
+	}
+	for i, tc := range []struct {
+		most   int32
+		stop   string
+		synced int
+	}{{1, "", 0}, {0, "RemediationBudget b stops everything", 1}, {0, "RemediationBudget b stops everything", 1}, {2, "", 2}, {3, "", 2}} {
+		change(int64(i+1), tc.most)
+		require.Equal(t, tc.stop, c.Stop(), i)
+		require.Equal(t, tc.synced, synced, i)
+	}
+}
+
 // TestExhaustedStays: a budget that is exhausted by its status stays so until all health checks have asked the next
-// leader (spec B5.2).
+// leader, for at most a minute (spec B5.2). One that never asked kept it so for ever.
 func TestExhaustedStays(t *testing.T) {
 	t.Parallel()
-	c := newController(time.Now(), shownCRs{names: []string{"one", "two"}})
+	now := time.Now()
+	c := newController(now, shownCRs{names: []string{"one", "two"}})
 	c.asked = sets.New[budget.Asker]()
 	b := &nhcv1alpha1.RemediationBudget{ObjectMeta: metav1.ObjectMeta{Name: "b"}, Spec: nhcv1alpha1.RemediationBudgetSpec{MaxConcurrent: new(intstr.FromInt32(0))}}
 	c.counts.SetBudget(budget.Parse(b), nil)
 	exhausted := metav1.Condition{Type: nhcv1alpha1.ConditionBudgetExhausted, Status: metav1.ConditionTrue, Reason: nhcv1alpha1.ReasonBudgetExhausted, Message: "1 node waits: n"}
 	for i, name := range []string{"", "one", "one", "two"} {
 		c.admit(budget.Asker{Kind: v1alpha1.Kind, Name: name}, nil)
-		c.awaitAskers()
+		require.Equal(t, i < 3, !c.awaitAskers(now).IsZero(), "P2")
 		for before, want := range map[metav1.ConditionStatus]metav1.ConditionStatus{
 			metav1.ConditionFalse: metav1.ConditionFalse,
 			metav1.ConditionTrue:  map[bool]metav1.ConditionStatus{true: metav1.ConditionTrue, false: metav1.ConditionFalse}[i < 3],
@@ -80,6 +105,10 @@ func TestExhaustedStays(t *testing.T) {
 			require.Equal(t, want, meta.FindStatusCondition(status.Conditions, exhausted.Type).Status, "%d", i)
 		}
 	}
+	c.asked, c.awaited = sets.New[budget.Asker](), time.Time{}
+	require.Equal(t, now.Add(time.Minute), c.awaitAskers(now))
+	require.Zero(t, c.awaitAskers(now.Add(time.Minute)))
+	require.False(t, c.counts.Unasked)
 }
 
 // TestReservedNodesAreObserved: a cache may show the CR that a health check has created before its
@@ -97,11 +126,11 @@ func TestReservedNodesAreObserved(t *testing.T) {
 	}}
 	c.counts.SetBudget(budget.Parse(one), nil)
 	x, y := budget.Asker{Kind: v1alpha1.Kind, Name: "x"}, budget.Asker{Kind: v1alpha1.Kind, Name: "y"}
-	require.Empty(t, c.admit(x, []budget.Candidate{{Node: "a", Since: now, Begins: true}}))
+	require.Empty(t, c.admit(x, []budget.Request{{Node: "a", Since: now, Begins: true}}))
 	c.counts.End(x, "a", budget.Begun, now)
 	crs.started["a"] = now
 	require.Empty(t, c.admit(x, nil), "it looks before NodeChanged is called")
-	refusals := c.admit(y, []budget.Candidate{{Node: "b", Since: now, Begins: true}})
+	refusals := c.admit(y, []budget.Request{{Node: "b", Since: now, Begins: true}})
 	require.Contains(t, refusals, "b")
 	require.Equal(t, "one: 1 of at most 1 nodes are under remediation", refusals["b"].Message)
 }
@@ -120,10 +149,10 @@ func (machines) MachineNames() []string { return nil }
 func TestMachinesCannotBeCounted(t *testing.T) {
 	t.Parallel()
 	limit := new(intstr.FromInt32(1))
-	ofNodes := &parsed{RemediationBudget: nhcv1alpha1.RemediationBudget{Spec: nhcv1alpha1.RemediationBudgetSpec{NodeSelector: &metav1.LabelSelector{}, MaxConcurrent: limit}}}
-	ofMachines := &parsed{RemediationBudget: nhcv1alpha1.RemediationBudget{Spec: nhcv1alpha1.RemediationBudgetSpec{
+	ofNodes := &nhcv1alpha1.RemediationBudget{Spec: nhcv1alpha1.RemediationBudgetSpec{NodeSelector: &metav1.LabelSelector{}, MaxConcurrent: limit}}
+	ofMachines := &nhcv1alpha1.RemediationBudget{Spec: nhcv1alpha1.RemediationBudgetSpec{
 		MachineSelector: &nhcv1alpha1.BudgetMachineSelector{Namespace: "machines"}, MaxConcurrent: limit,
-	}}}
+	}}
 	for name, tc := range map[string]struct {
 		machines budget.Machines
 		want     string
@@ -140,7 +169,7 @@ func TestMachinesCannotBeCounted(t *testing.T) {
 			parsed := c.parse(ofMachines)
 			require.Equal(t, tc.want, parsed.Problem)
 			c.counts.SetBudget(parsed, nil)
-			refusals := c.counts.Admit(budget.Asker{Name: "x"}, []budget.Candidate{{Node: "a", Begins: true}}, time.Time{})
+			refusals := c.counts.Admit(budget.Asker{Name: "x"}, []budget.Request{{Node: "a", Begins: true}}, time.Time{})
 			require.Equal(t, tc.want != "", len(refusals) > 0)
 		})
 	}
@@ -164,7 +193,7 @@ func TestGoneNodesCount(t *testing.T) {
 	}}
 	c.counts.SetBudget(budget.Parse(one), nil)
 	x := budget.Asker{Kind: v1alpha1.Kind, Name: "x"}
-	require.Contains(t, c.admit(x, []budget.Candidate{{Node: "a", Since: now, Begins: true}}), "a")
+	require.Contains(t, c.admit(x, []budget.Request{{Node: "a", Since: now, Begins: true}}), "a")
 	c.NodeChanged("a")
 	require.Equal(t, sets.New("a"), c.changes)
 	c.NodesChanged()
@@ -194,7 +223,7 @@ func TestEvaluatedWhenAWaitEnds(t *testing.T) {
 	x := budget.Asker{Kind: v1alpha1.Kind, Name: "x"}
 	c.admit(x, nil)
 	require.False(t, evaluated(), "it did not wait before")
-	require.NotEmpty(t, c.admit(x, []budget.Candidate{{Node: "a", Since: now, Begins: true}}))
+	require.NotEmpty(t, c.admit(x, []budget.Request{{Node: "a", Since: now, Begins: true}}))
 	require.True(t, evaluated())
 	require.Zero(t, c.counts.NextChange(now), "time alone changes nothing")
 	c.admit(x, nil)

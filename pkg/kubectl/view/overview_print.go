@@ -116,7 +116,8 @@ func Notes(check *Check, next bool, now time.Time) (notes []Cell) {
 		add(Warning, "dry run: nothing is begun")
 	}
 	if held := check.Held; held != nil {
-		text := "nothing new begins: " + Because(held.Reason, held.Message)
+		reason := strings.TrimPrefix(held.Reason, v1alpha1.ReasonClosed) // Its message says as much.
+		text := "nothing new begins: " + Because(reason, held.Message)
 		if next {
 			text = withReason(text, heldNext(check))
 		}
@@ -137,7 +138,7 @@ func Notes(check *Check, next bool, now time.Time) (notes []Cell) {
 // heldNext says what it takes for something to begin again.
 func heldNext(check *Check) string {
 	text := advice(v1alpha1.DecisionReason(check.Held.Reason), check.Name, "NODE")
-	if check.Held.Reason == string(v1alpha1.DecidedGateClosed) {
+	if check.Held.Reason == v1alpha1.ReasonClosed {
 		text = cmp.Or(opening(check.Gate, check.NotHealthy()), text)
 	}
 	if text == "" || check.Storm != nil { // The numbers of a storm follow.

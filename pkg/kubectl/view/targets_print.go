@@ -6,7 +6,6 @@ package view
 import (
 	"cmp"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -67,23 +66,20 @@ type alike struct {
 	why      string
 }
 
-// place is the place of one target among those that wait for a budget.
-var place = regexp.MustCompile(` \([0-9]+[a-z]{2} of [0-9]+ that wait\)`)
-
 // together returns the rows of targets. Each has a row of its own if they are apart.
 func together(targets []Target, apart bool, now time.Time) (rows []*alike) {
 	known := map[string]*alike{}
 	for i := range targets {
 		target := &targets[i]
-		row := &alike{first: target, names: []string{target.Name}, detected: target.Detected, why: Why(target, now)}
-		key := State(target.Decision).Text + place.ReplaceAllString(row.why, "")
+		row := &alike{first: target, names: []string{target.Name}, detected: target.Detected, why: Why(&target.UnhealthyNode, now)}
+		key := State(target.Decision).Text + row.why
 		other := known[key]
 		if other == nil || apart {
 			known[key] = row
 			rows = append(rows, row)
 			continue
 		}
-		other.names, other.why = append(other.names, target.Name), place.ReplaceAllString(row.why, "")
+		other.names = append(other.names, target.Name)
 		if compareInstants(target.Detected, other.detected) < 0 {
 			other.detected = target.Detected
 		}
@@ -100,7 +96,7 @@ func (a *alike) cells(check, noun, last string, wide bool, now time.Time) []Cell
 	}
 	cells := []Cell{Text(check), name, Text(Ago(a.detected, now)), State(a.first.Decision), because}
 	if wide {
-		cells = slices.Insert(cells, 3, Text(cmp.Or(a.first.Trigger, Unknown)), Text(last))
+		cells = slices.Insert(cells, 3, Text(cmp.Or(triggerText(a.first.Trigger), Unknown)), Text(last))
 	}
 	return cells
 }
@@ -123,9 +119,9 @@ func State(decision *v1alpha1.Decision) Cell {
 }
 
 // Why is the reason of a decision, and when time alone changes it.
-func Why(target *Target, now time.Time) string {
+func Why(entry *v1alpha1.UnhealthyNode, now time.Time) string {
 	text := Unknown
-	if decision := target.Decision; decision != nil {
+	if decision := entry.Decision; decision != nil {
 		text = Because(string(decision.Reason), decision.Message)
 		if until := decision.NextCheckTime; until != nil {
 			word := "until"
@@ -135,8 +131,8 @@ func Why(target *Target, now time.Time) string {
 			text += fmt.Sprintf("; %s %s (%s)", word, Clock(until, now), In(until, now))
 		}
 	}
-	if target.HealthySince != nil {
-		text += "; healthy for " + Ago(target.HealthySince, now)
+	if entry.ConditionsHealthyTimestamp != nil {
+		text += "; healthy for " + Ago(entry.ConditionsHealthyTimestamp, now)
 	}
 	return text
 }
