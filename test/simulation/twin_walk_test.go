@@ -20,9 +20,9 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
 
-// mostTwins is how many twins a walk has. Each begins reaction after something has ended, and leads for a moment only:
-// what wakes the leader meanwhile would hide that it slept.
-const mostTwins, reaction, moment = 5, 2 * time.Second, 5 * time.Second
+// A twin of the walk begins reaction after something has ended, and leads for a moment only: what wakes the leader
+// meanwhile would hide that it slept.
+const reaction, moment = 2 * time.Second, 5 * time.Second
 
 // awaiting are the reasons of decisions that the end of something else changes.
 var awaiting = sets.New(v1alpha1.DecidedControlPlaneBusy, v1alpha1.DecidedEtcdQuorum, v1alpha1.DecidedForeignRemediation, v1alpha1.DecidedLeaseTaken,

@@ -18,14 +18,14 @@ import (
 // after both.
 func (c *cluster) walk(steps int) {
 	rough := c.chance(50)
-	c.twinsLeft = mostTwins
+	c.twinsLeft = *twins
 	defer func() { c.twinsLeft = 0 }()
 	for range steps {
-		switch waits := c.waits(); {
+		switch {
 		case rough && c.chance(10):
 			c.trouble()
-		case c.twinsLeft > 0 && len(waits) > 0 && c.undisturbed() && c.chance(30):
-			c.end(oneOf(c, waits...))
+		case c.twinsLeft > 0 && c.undisturbed() && len(c.waits()) > 0 && c.chance(30):
+			c.end(oneOf(c, c.waits()...))
 		default:
 			c.event()
 		}
