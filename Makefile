@@ -229,7 +229,7 @@ FIRST ?= 1
 # With more processors, goroutines that can run at the same instant run in more different orders.
 .PHONY: simulate
 simulate: ## Simulate the controller in SEEDS random clusters, the first one with seed FIRST.
-	go test -count=1 -cpu 4 -timeout 12h -v $(TEST_FLAGS) ./test/simulation -run '^TestSimulation$$' -simulation.seeds=$(SEEDS) -simulation.first=$(FIRST) \
+	go test -count=1 -cpu 4 -timeout 12h -v $(TEST_FLAGS) ./test/simulation -run '^TestSimulation$$' -simulation.seeds=$(SEEDS) -simulation.first=$(FIRST) -simulation.twins=5 \
 		| grep --line-buffered --invert-match -E '^ *(=== |--- PASS)'
 
 .PHONY: planted-bugs

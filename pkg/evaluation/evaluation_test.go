@@ -155,7 +155,9 @@ func TestSummary(t *testing.T) {
 		in.Nodes[i].Own = []*object.CR{testCR(remediated)}
 	}
 	want := health.Summary{Observed: 100, Healthy: 97, SoonUnhealthy: 1, Unhealthy: 1, Remediated: 1, Recheck: epoch.Add(90 * time.Second)}
-	require.Equal(t, want, Evaluate(in, epoch.Add(time.Minute)).Summary)
+	result := Evaluate(in, epoch.Add(time.Minute))
+	require.Equal(t, want, result.Summary)
+	require.Equal(t, want.Recheck, result.Recheck, "21.3: time alone makes the next one unhealthy")
 	require.Equal(t, health.Unhealthy, in.Nodes[1].Verdict.State, "17.5: it is judged by the same conditions")
 }
 

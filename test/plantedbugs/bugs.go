@@ -95,7 +95,7 @@ var bugs = []bug{
 		old: "	return watches.Handler(func(old, template *object.Template) { c.enqueue(c.referringTo(cmp.Or(template, old))) })\n", new: "	return watches.Handler(func(old, template *object.Template) { _ = c.referringTo(cmp.Or(template, old)) })\n",
 	},
 	{
-		name: "nothing wakes a node that becomes unhealthy by time alone", rule: "21.3", file: "pkg/evaluation/evaluation.go",
+		name: "nothing wakes a node that becomes unhealthy by time alone", rule: "21.3", file: "pkg/evaluation/evaluation.go", unit: "pkg/evaluation", run: "TestSummary",
 		old: "	r.Recheck = health.Earliest(r.Recheck, r.Summary.Recheck)\n", new: "",
 	},
 	{
