@@ -89,6 +89,8 @@ func (p *Policy) explain(plan *Plan, reason v1alpha1.DecisionReason) string {
 		return explainSoon(&t.Verdict)
 	case v1beta1.DecidedBackOff:
 		return p.explainBackOff(t)
+	case v1alpha1.DecidedVanished:
+		return "The remediation was withdrawn while the Machine was unhealthy, by its remediator or another client, at " + t.Vanished.UTC().Format(time.RFC3339)
 	case v1alpha1.DecidedControlPlaneBusy:
 		return "Another control plane Machine or Node is under remediation, or it is unknown whether one is"
 	case v1alpha1.DecidedEtcdQuorum:

@@ -221,6 +221,10 @@ func (p *planner) begin() {
 			p.Until = end
 			p.recheckAt(end)
 		}
+		if reason == v1alpha1.DecidedVanished {
+			p.Until = p.Target.repeatable()
+			p.recheckAt(p.Until)
+		}
 		return
 	}
 	p.Candidate = true
@@ -298,7 +302,13 @@ func (p *planner) refusal() v1alpha1.DecisionReason {
 			return check.reason
 		}
 	}
-	return p.Criteria.unable(t.Machine, t.ControlPlane, p.Template != nil)
+	if reason := p.Criteria.unable(t.Machine, t.ControlPlane, p.Template != nil); reason != "" {
+		return reason
+	}
+	if p.Type == v1beta1.RemediationExternal && p.now.Before(t.repeatable()) {
+		return v1alpha1.DecidedVanished
+	}
+	return ""
 }
 
 // backsOff refuses a Machine whose delay is not over (spec M14).

@@ -46,7 +46,7 @@ func (c *Controller) askBudgets(s *snapshot, plans []machinehealth.Plan, now tim
 			continue
 		}
 		if refusal := refusals[slotName(plan.Target.Machine)]; refusal != nil {
-			s.policy.Withhold(plan, &remediation.Withholding{Reason: v1alpha1.DecidedBudgetExhausted, Message: refusal.Text(), Until: refusal.Until}, now)
+			s.policy.Withhold(plan, &remediation.Withholding{Reason: v1alpha1.DecidedBudgetExhausted, Message: refusal.Message, Until: refusal.Until}, now)
 		} else if plan.Begins() {
 			reserved = append(reserved, plan)
 		}

@@ -151,7 +151,7 @@ func (c *Controller) caughtUp(key cache.ObjectName) (*v1beta1.MachineHealthCheck
 func ownerOf(check *v1beta1.MachineHealthCheck) object.Owner {
 	return object.Owner{
 		APIVersion: v1beta1.SchemeGroupVersion.String(), Kind: v1beta1.Kind,
-		Namespace: check.Namespace, Name: check.Name, UID: check.UID,
+		Namespace: check.Namespace, Name: check.Name, UID: check.UID, ResourceVersion: check.ResourceVersion,
 	}
 }
 

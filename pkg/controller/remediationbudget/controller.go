@@ -85,6 +85,8 @@ type Controller struct {
 	stop string
 	// asked are the health checks that have asked, as long as others have not. It is nil once all have.
 	asked sets.Set[budget.Asker]
+	// awaited is until when they are awaited.
+	awaited time.Time
 
 	// changesMu guards the following. Handlers take it, so nothing else is called under it.
 	changesMu sync.Mutex
