@@ -353,41 +353,20 @@ func (s *Set[K]) StoreOf(resource schema.GroupResource) (cache.Store, bool) {
 	return nil, false
 }
 
-// Get returns an object from the cache, also from long ago. Besides the errors of Mapping, the error may
-// be a NotFound of the API.
+// Get returns an object from the cache. Besides the errors of Cache, the error may be a NotFound of the API.
 func (s *Set[K]) Get(key K, name types.NamespacedName) (runtime.Object, error) {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	k := s.kinds[key]
-	switch {
-	case k == nil:
-		return nil, ErrPending
-	case k.informer == nil && k.err != nil:
-		return nil, k.err
-	case k.informer == nil:
-		return nil, ErrPending
-	case !k.informer.synced():
-		return nil, k.informer.pending()
+	indexer, err := s.Cache(key)
+	if err != nil {
+		return nil, err
 	}
-	object, exists, err := k.informer.GetIndexer().GetByKey(cache.NewObjectName(name.Namespace, name.Name).String())
+	object, exists, err := indexer.GetByKey(cache.NewObjectName(name.Namespace, name.Name).String())
 	if err != nil {
 		return nil, fmt.Errorf("reading %s from the cache: %w", name, err)
 	}
 	if !exists {
-		return nil, apierrors.NewNotFound(k.mapping.Resource.GroupResource(), name.Name)
+		return nil, apierrors.NewNotFound(schema.GroupResource{Group: parts(key).Group, Resource: parts(key).Kind}, name.Name)
 	}
 	return object.(runtime.Object), nil
-}
-
-// Following returns an error if the watch of a kind has failed for StaleAfter, so that the results of
-// Get may be out of date. It returns nil for a kind without results of Get.
-func (s *Set[K]) Following(key K) error {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	if k := s.kinds[key]; k != nil && k.informer != nil && k.informer.synced() && k.informer.isStale() {
-		return k.informer.pending()
-	}
-	return nil
 }
 
 // stop stops the informer, if there is one, and keeps its cache.

@@ -238,6 +238,9 @@ func (c *Controller) rememberOutcomes(ctx context.Context, s *snapshot, results 
 		switch {
 		case outcome.Err != nil:
 			s.state.attempts.Failed(machine.Name, outcome, now)
+			if apierrors.IsForbidden(outcome.Err) {
+				c.Remediations.RecheckWritten(result.Plan.Actions)
+			}
 			if failed++; failed == 1 {
 				first = outcome.Err
 			}

@@ -108,9 +108,6 @@ func (c *Controller) templateOf(check *v1beta1.MachineHealthCheck, criteria *mac
 	kind := criteria.Template.GroupVersionKind()
 	template, err := c.templates.Get(kind, types.NamespacedName{Namespace: check.Namespace, Name: criteria.Template.Name})
 	if err == nil {
-		err = c.templates.Following(kind) // It may have been changed long ago (spec 6.5).
-	}
-	if err == nil {
 		made := remediationKind(kind)
 		_, err = c.Remediations.MappingIn(made.GroupKind(), made.Version)
 	}

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
 
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
@@ -91,5 +92,19 @@ func (k *Kinds) changed(old, current *object.CR) {
 func (k *Kinds) kindsChanged() {
 	for i := range k.users {
 		k.users[i].KindsChanged()
+	}
+}
+
+// RecheckWritten has the kinds that actions write probed again, because a request was refused.
+func (k *Kinds) RecheckWritten(actions []remediation.Action) {
+	for _, action := range actions {
+		switch action := action.(type) {
+		case remediation.Create:
+			k.Recheck(action.Object.GroupVersionKind().GroupKind())
+		case remediation.Delete:
+			k.Recheck(action.CR.GroupVersionKind().GroupKind())
+		case remediation.MarkTimedOut:
+			k.Recheck(action.CR.GroupVersionKind().GroupKind())
+		}
 	}
 }
