@@ -121,7 +121,7 @@ func inClusterOf(t *testing.T, change func(*Config), test func(t *testing.T, w *
 }
 
 func newFakeCluster(change func(*Config)) *fakeCluster {
-	listKinds := map[schema.GroupVersionResource]string{crdResource: "CustomResourceDefinitionList"}
+	listKinds := map[schema.GroupVersionResource]string{}
 	for gvk := range resources {
 		listKinds[resourceOf(gvk)] = gvk.Kind + "List"
 	}

@@ -148,9 +148,6 @@ func (s *Set[K]) versions(ctx context.Context, name string) (versions []string, 
 	return versions, nil
 }
 
-// crdResource is that of the CustomResourceDefinitions.
-var crdResource = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
-
 // hasGone reports whether no object of a kind can exist. Discovery has said that the kind is
 // not served. The API server removes a CustomResourceDefinition after its last object. So there
 // is no object if the group has no definition but those of other kinds that are served. A group

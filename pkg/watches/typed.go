@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/informers"
 	coordinationinformers "k8s.io/client-go/informers/coordination/v1"
@@ -58,6 +59,9 @@ func (f *Freshness) leases(cacheName string, kube kubernetes.Interface, namespac
 	})
 	return factory.Coordination().V1().Leases()
 }
+
+// crdResource is that of the CustomResourceDefinitions.
+var crdResource = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 
 // CRDs returns an informer of the metadata of CustomResourceDefinitions, not started.
 func (f *Freshness) CRDs(client metadata.Interface) cache.SharedIndexInformer {
