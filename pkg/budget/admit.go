@@ -5,7 +5,6 @@ package budget
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"time"
 )
@@ -254,9 +253,6 @@ func (a *attempt) end() {
 		a.reserve(node, nil)
 	}
 }
-
-// WaitingAskers returns those that wait for a budget, in any order.
-func (c *Counts) WaitingAskers() []Asker { return slices.Collect(maps.Keys(c.waiting)) }
 
 // Waits reports whether an asker waits for a budget.
 func (c *Counts) Waits(asker Asker) bool { return c.waiting[asker] != nil }

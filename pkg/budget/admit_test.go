@@ -218,7 +218,7 @@ func TestScheduleWakes(t *testing.T) {
 func TestBudgetsComeAndGo(t *testing.T) {
 	t.Parallel()
 	c := counts(budgets(budget("b", maxConcurrent("0")), budget("a", maxConcurrent("0"))), notReady("a"))
-	require.Equal(t, map[string]string{"n1": "a: 0 of at most 0 nodes are under remediation"}, begin(c, nhc("x"), noon, due("n1", 1)))
+	require.Equal(t, map[string]string{"n1": "a: no remediation may begin"}, begin(c, nhc("x"), noon, due("n1", 1)))
 	c.SetBudget(Parse(budget("a", maxConcurrent("1"))), nil)
 	require.Empty(t, c.Woken(noon), "the other one still refuses")
 	c.RemoveBudget("b")

@@ -107,7 +107,7 @@ func TestNothingIsKept(t *testing.T) {
 	require.Empty(t, c.find("b").started)
 	require.Empty(t, c.nodes)
 	require.Empty(t, c.reserved)
-	require.Empty(t, c.WaitingAskers())
+	require.Empty(t, c.waiting)
 }
 
 // TestBeginningsOutlive: what a group has begun is known however its budget changes (spec B3.4).

@@ -38,8 +38,8 @@ func TestMachineRules(t *testing.T) {
 		"one without a Node that never joined":              {budgets: zones, nodes: []Node{machineIn("a", Node{Observation: Observation{Unhealthy: true}}), machineIn("a", notReady("c"))}, want: "zones a: 2 of at most 1 Machines are not healthy"},
 		"it asks itself":                                    {budgets: zones, nodes: []Node{machineIn("a", healthy("a")), machineIn("a", Node{Observation: Observation{Unhealthy: true}})}},
 		"budgets about nodes count no Machine without Node": {budgets: budgets(budget("b", maxConcurrent("50%"))), nodes: []Node{machineIn("", Node{}), machineIn("", remediated("")), machineIn("", notReady(""))}, want: "b: 1 of at most 1 nodes are under remediation"},
-		"but bound it":                                      {budgets: budgets(budget("b", maxConcurrent("0"))), nodes: []Node{machineIn("", Node{})}, want: "b: 0 of at most 0 nodes are under remediation"},
-		"both kinds have to admit":                          {budgets: budgets(budget("b", maxConcurrent("2")), budget("pool", maxConcurrent("0"), ofMachines)), nodes: []Node{machineIn("", notReady(""))}, want: "pool: 0 of at most 0 Machines are under remediation"},
+		"but bound it":                                      {budgets: budgets(budget("b", maxConcurrent("0"))), nodes: []Node{machineIn("", Node{})}, want: "b: no remediation may begin"},
+		"both kinds have to admit":                          {budgets: budgets(budget("b", maxConcurrent("2")), budget("pool", maxConcurrent("0"), ofMachines)), nodes: []Node{machineIn("", notReady(""))}, want: "pool: no remediation may begin"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -22,6 +22,9 @@ type Refusal struct {
 	Until time.Time
 }
 
+// underRemediation is what the nodes are that maxConcurrent counts.
+const underRemediation = "under remediation"
+
 // finding is the reason for which a group refuses a candidate. One of the fields is set.
 type finding struct {
 	group *group
@@ -48,7 +51,7 @@ func (g *group) check(w *waiter, node *countedNode, now time.Time) (found findin
 	}
 	if w.Continues {
 		if limit, limited := scaled(b.maxConcurrent, max(1, g.observed)); limited && limit <= 0 {
-			found.what, found.n = "under remediation", g.remediating
+			found.what, found.n = underRemediation, g.remediating
 			return found, true
 		}
 		return found, false
@@ -75,7 +78,7 @@ func (g *group) check(w *waiter, node *countedNode, now time.Time) (found findin
 		return found, true
 	}
 	if limit, limited := scaled(b.maxConcurrent, observed); limited && others >= limit {
-		found.what, found.n, found.limit = "under remediation", g.remediating, limit
+		found.what, found.n, found.limit = underRemediation, g.remediating, limit
 		return found, true
 	}
 	if b.minInterval > 0 {
@@ -103,6 +106,8 @@ func (f *finding) refusal(now time.Time) *Refusal {
 		refusal.Message += ": " + b.Problem
 	case f.taken != nil:
 		refusal.Message += fmt.Sprintf(": %s %s is about to remediate the node", f.taken.asker.Kind, f.taken.asker.Name)
+	case f.what == underRemediation && f.limit == 0:
+		refusal.Message += ": no remediation may begin"
 	case f.what != "":
 		refusal.Message += fmt.Sprintf(": %d of at most %d %s are %s", f.n, f.limit, b.noun(), f.what)
 	case f.cooldown:

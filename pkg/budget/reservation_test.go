@@ -138,7 +138,7 @@ func TestReservation(t *testing.T) {
 		c := started()
 		c.End(nhc("x"), "n1", Uncertain, noon)
 		c.SetBudget(Parse(budget("b", maxConcurrent("0"))), nil)
-		require.Equal(t, map[string]string{"n1": "b: 1 of at most 0 nodes are under remediation"}, messages(c.Admit(nhc("x"), []Request{due("n1", 2)}, after(time.Second))))
+		require.Equal(t, map[string]string{"n1": "b: no remediation may begin"}, messages(c.Admit(nhc("x"), []Request{due("n1", 2)}, after(time.Second))))
 	})
 	t.Run("the health check is deleted", func(t *testing.T) {
 		t.Parallel()

@@ -36,11 +36,11 @@ func TestRules(t *testing.T) {
 	}{
 		"B1.1 without a budget":                         {nodes: slices.Concat(many(9, remediated("a")), many(1, notReady("a"))), now: noon},
 		"B1.1 a budget that selects other nodes":        {budgets: budgets(budget("b", selecting("zone", "b"), maxConcurrent("0"))), nodes: []Node{notReady("a")}, now: noon},
-		"B2 {} selects all nodes, also without labels":  {budgets: stop, nodes: []Node{{Exists: true}}, now: noon, want: "stop: 0 of at most 0 nodes are under remediation"},
-		"B2 {} selects Machines without a Node":         {budgets: stop, without: true, now: noon, want: "stop: 0 of at most 0 nodes are under remediation"},
+		"B2 {} selects all nodes, also without labels":  {budgets: stop, nodes: []Node{{Exists: true}}, now: noon, want: "stop: no remediation may begin"},
+		"B2 {} selects Machines without a Node":         {budgets: stop, without: true, now: noon, want: "stop: no remediation may begin"},
 		"B2 others do not select them":                  {budgets: budgets(budget("b", selecting("zone", "a"), maxConcurrent("0"))), nodes: []Node{healthy("a")}, without: true, now: noon},
-		"B2 0% stops everything, too":                   {budgets: budgets(budget("b", maxConcurrent("0%"))), nodes: []Node{notReady("a")}, now: noon, want: "b: 0 of at most 0 nodes are under remediation"},
-		"B2 0 stops a second health check":              {budgets: stop, nodes: []Node{remediated("a")}, now: noon, want: "stop: 1 of at most 0 nodes are under remediation"},
+		"B2 0% stops everything, too":                   {budgets: budgets(budget("b", maxConcurrent("0%"))), nodes: []Node{notReady("a")}, now: noon, want: "b: no remediation may begin"},
+		"B2 0 stops a second health check":              {budgets: stop, nodes: []Node{remediated("a")}, now: noon, want: "stop: no remediation may begin"},
 		"B2 100%":                                       {budgets: budgets(budget("b", maxConcurrent("100%"))), nodes: slices.Concat(many(9, remediated("a")), many(1, notReady("a"))), now: noon},
 		"B2 a limit that no cluster reaches":            {budgets: budgets(budget("b", maxConcurrent("99999999999999999999%"), maxUnhealthy("99999999999999999999"))), nodes: []Node{notReady("a")}, now: noon},
 		"B2 maxUnhealthy: as many as that":              {budgets: budgets(budget("b", maxUnhealthy("3"))), nodes: slices.Concat(many(5, healthy("a")), many(3, notReady("a"))), now: noon},
@@ -95,10 +95,10 @@ func TestRules(t *testing.T) {
 		"B1.3 all have to admit: the first by name":     {budgets: budgets(budget("b", maxConcurrent("1")), budget("a", maxConcurrent("1"))), nodes: []Node{remediated("a"), notReady("a")}, now: noon, want: "a: 1 of at most 1 nodes are under remediation"},
 		"B1.3 all do": {budgets: budgets(budget("b", maxConcurrent("2")), budget("a", maxUnhealthy("2")), budget("c", minInterval(time.Minute))), nodes: []Node{remediated("a"), notReady("a")}, now: noon},
 
-		"B2 schedules: while it is open":       {budgets: freeze, nodes: []Node{notReady("a")}, now: noon, want: "freeze: 0 of at most 0 nodes are under remediation, until 2026-01-07T17:00:00Z. Trading hours", until: after(5 * time.Hour)},
+		"B2 schedules: while it is open":       {budgets: freeze, nodes: []Node{notReady("a")}, now: noon, want: "freeze: no remediation may begin, until 2026-01-07T17:00:00Z. Trading hours", until: after(5 * time.Hour)},
 		"B2 schedules: as it closes":           {budgets: freeze, nodes: []Node{notReady("a")}, now: after(5 * time.Hour)},
 		"B2 schedules: just before it opens":   {budgets: freeze, nodes: []Node{notReady("a")}, now: after(-5*time.Hour - 1)},
-		"B2 schedules: as it opens, in summer": {budgets: freeze, nodes: []Node{notReady("a")}, now: time.Date(2026, time.July, 6, 6, 0, 0, 0, time.UTC), want: "freeze: 0 of at most 0 nodes are under remediation, until 2026-07-06T16:00:00Z. Trading hours", until: time.Date(2026, time.July, 6, 16, 0, 0, 0, time.UTC)},
+		"B2 schedules: as it opens, in summer": {budgets: freeze, nodes: []Node{notReady("a")}, now: time.Date(2026, time.July, 6, 6, 0, 0, 0, time.UTC), want: "freeze: no remediation may begin, until 2026-07-06T16:00:00Z. Trading hours", until: time.Date(2026, time.July, 6, 16, 0, 0, 0, time.UTC)},
 		"B5.1 the interval ends first": {
 			budgets: budgets(budget("b", byZone, minInterval(time.Hour), schedule("0 12 * * *", "", 2*time.Hour), because("Slowly."))), nodes: []Node{remediatedSince("a", noon), notReady("a")}, now: noon,
 			want: "b a: next begin at 2026-01-07T13:00:00Z, until 2026-01-07T14:00:00Z. Slowly.", until: after(time.Hour),
@@ -109,7 +109,7 @@ func TestRules(t *testing.T) {
 		},
 		"B5.1 the window has no end": {
 			budgets: budgets(budget("b", maxConcurrent("0"), schedule("0 0 * * *", "", 24*time.Hour))), nodes: []Node{notReady("a")}, now: noon,
-			want: "b: 0 of at most 0 nodes are under remediation",
+			want: "b: no remediation may begin",
 		},
 		"B5.1 the reason": {budgets: budgets(budget("b", maxUnhealthy("0"), because("Ask Ada"))), nodes: []Node{notReady("a")}, now: noon, want: "b: 1 of at most 0 nodes are not healthy. Ask Ada"},
 	} {

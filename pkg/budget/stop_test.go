@@ -39,8 +39,8 @@ func TestNextSteps(t *testing.T) {
 		option option
 		want   string
 	}{
-		"none":             {maxConcurrent("0"), "b: 1 of at most 0 nodes are under remediation"},
-		"a share of none":  {maxConcurrent("0%"), "b: 1 of at most 0 nodes are under remediation"},
+		"none":             {maxConcurrent("0"), "b: no remediation may begin"},
+		"a share of none":  {maxConcurrent("0%"), "b: no remediation may begin"},
 		"the smallest":     {maxConcurrent("1%"), ""},
 		"one":              {maxConcurrent("1"), ""},
 		"no unhealthy one": {maxUnhealthy("0"), ""},

@@ -57,7 +57,6 @@ type checkBody struct {
 	Cards   []card
 	Lists   []table
 	Others  []table
-	Spec    []field
 	Details []table
 	History *cell
 }
@@ -83,10 +82,6 @@ func (d *Dashboard) check(r *request, p *page) *problem {
 	}
 	for i := range overview.NodeHealthChecks {
 		body.Cards = append(body.Cards, newCard(r, &overview.NodeHealthChecks[i]))
-	}
-	if configuration := view.Configuration(r.state.Snapshot, name); configuration != nil {
-		body.Spec = fieldsOf(configuration)
-		body.Details = append(nested(newTables(configuration.Tables...)), body.Details...)
 	}
 	p.Body = body
 	return nil

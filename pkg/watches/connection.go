@@ -19,15 +19,8 @@ import (
 	"k8s.io/utils/clock"
 )
 
-const (
-	// openAfter is how long a watch has to be open to count. A shorter watch is an error of
-	// the API server in another form. The cache also needs a moment to store the listed
-	// objects.
-	openAfter = time.Second
-	// listTimeout limits one request of a list. By default the API server itself gives up
-	// after one minute.
-	listTimeout = 2 * time.Minute
-)
+// listTimeout limits one request of a list. By default the API server itself gives up after one minute.
+const listTimeout = 2 * time.Minute
 
 var (
 	// errSilent is the failure of an informer whose requests are not answered.
@@ -48,46 +41,26 @@ type connection struct {
 	// failure is the last failure since a watch was open.
 	failure error
 	listed  int64
-	// opened is when the open watch was opened, zero without one. failing is since when no watch
-	// counts, zero while one does and before the first list.
-	opened, failing time.Time
-	// reported means that the connection was stale at the last look. asked means that a caller has found it
-	// stale since then.
-	reported, asked bool
-}
-
-// settle counts an open watch once it is open for openAfter. c.mu must be held.
-func (c *connection) settle(now time.Time) {
-	if !c.opened.IsZero() && now.Sub(c.opened) >= openAfter {
-		c.failing, c.failure = time.Time{}, nil
-	}
-}
-
-// stale reports whether no watch has been open for too long. c.mu must be held.
-func (c *connection) stale(now time.Time) bool {
-	c.settle(now)
-	return !c.failing.IsZero() && now.Sub(c.failing) >= StaleAfter
+	// failing is since when no watch is open, zero while one is, and before the first list.
+	failing time.Time
+	// stale means that no watch had been open for StaleAfter at the last look.
+	stale bool
 }
 
 // isStale reports whether no watch has been open for too long.
 func (c *connection) isStale() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	stale := c.stale(clock.RealClock{}.Now())
-	c.asked = c.asked || stale
-	return stale
+	return c.stale
 }
 
-// turned reports whether the connection is stale, and whether that has changed since the last call or
-// since a caller asked. A refused caller has to be called when the connection recovers, also after a short
-// break.
-func (c *connection) turned(now time.Time) (stale, turned bool) {
+// look finds out whether the connection is stale, and reports whether that has changed.
+func (c *connection) look(now time.Time) (stale, turned bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	stale = c.stale(now)
-	turned = stale != c.reported || (c.asked && !stale)
-	c.reported, c.asked = stale, false
-	return stale, turned
+	before := c.stale
+	c.stale = !c.failing.IsZero() && now.Sub(c.failing) >= StaleAfter
+	return c.stale, c.stale != before
 }
 
 // lists returns how often the objects have been listed.
@@ -101,7 +74,7 @@ func (c *connection) lists() int64 {
 func (c *connection) cause() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.stale(clock.RealClock{}.Now()) && c.failure == nil {
+	if c.stale && c.failure == nil {
 		return errLost
 	}
 	return c.failure
@@ -111,7 +84,6 @@ func (c *connection) cause() error {
 func (c *connection) fail(err error) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.settle(clock.RealClock{}.Now())
 	first := c.failure == nil
 	c.failure = err
 	return first
@@ -130,15 +102,14 @@ func (c *connection) list() {
 func (c *connection) open() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.opened = clock.RealClock{}.Now()
+	c.failing, c.failure = time.Time{}, nil
 }
 
 // close records that the watch has ended.
 func (c *connection) close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.settle(clock.RealClock{}.Now())
-	if c.opened = (time.Time{}); c.failing.IsZero() && c.listed > 0 {
+	if c.failing.IsZero() && c.listed > 0 {
 		c.failing = clock.RealClock{}.Now()
 	}
 }

@@ -56,7 +56,7 @@ func (f *Freshness) look(ctx context.Context) {
 	f.mu.Unlock()
 	turned := map[string]bool{} // It has become stale, or has recovered.
 	for name, c := range connections {
-		if stale, now := c.turned(clock.RealClock{}.Now()); now {
+		if stale, now := c.look(clock.RealClock{}.Now()); now {
 			turned[name] = stale
 		}
 	}

@@ -140,6 +140,7 @@ func TestListThatDoesNotEnd(t *testing.T) {
 		var wg sync.WaitGroup
 		defer wg.Wait()
 		defer cancel()
+		wg.Go(func() { f.Run(ctx) })
 		wg.Go(func() { informer.RunWithContext(ctx) })
 		pass(time.Minute)
 		server.mu.Lock()

@@ -39,11 +39,6 @@ var losses = map[string]struct {
 		},
 		cause: errServer.Error(),
 	},
-	"watches end at once": {
-		begin: func(w *fakeCluster) { w.shortWatches = true },
-		end:   func(w *fakeCluster) { w.shortWatches = false },
-		cause: errLost.Error(),
-	},
 }
 
 // TestLostKind: a cache that does not follow the API server counts as unreadable, although
@@ -63,7 +58,7 @@ func TestLostKind(t *testing.T) {
 				require.NoError(t, err, "a restart of the API server is no news")
 				require.Empty(t, w.notified())
 
-				pass(openAfter + freshnessInterval + 1) // A watch may have been open for a moment.
+				pass(freshnessInterval + 1)
 				_, err = w.set.Cache(reboot)
 				require.True(t, Unread(err), "P5")
 				require.ErrorContains(t, err, loss.cause, "with the cause, so that no sync waits for it")
@@ -73,9 +68,8 @@ func TestLostKind(t *testing.T) {
 				require.False(t, watched, "no sync waits to see a write there")
 				_, err = w.set.Mapping(reboot)
 				require.NoError(t, err, "it is known where the kind is")
-				value, err := w.value(reboot)
-				require.NoError(t, err)
-				require.Equal(t, "1", value, "6.5: a single object stays as it was read last")
+				_, err = w.value(reboot)
+				require.True(t, Unread(err), "6.5: it may have been changed long ago")
 				require.Contains(t, w.set.Caches(), reboot)
 				_, read := w.set.LastCache(reboot)
 				require.True(t, read)
@@ -92,7 +86,7 @@ func TestLostKind(t *testing.T) {
 				require.NoError(t, err, "P12")
 				require.Equal(t, [][]string{{"one"}}, w.notified(), "P2")
 				require.NoError(t, w.seen)
-				value, err = w.value(reboot)
+				value, err := w.value(reboot)
 				require.NoError(t, err)
 				require.Equal(t, "2", value, "P2: what has happened meanwhile is seen")
 			})
@@ -144,46 +138,34 @@ func TestLostKindIsForgotten(t *testing.T) {
 	})
 }
 
-// TestConnection: only a watch that stays open counts. Callers that were refused without one are called again.
+// TestConnection: a connection fails from the end of a watch, or from the first list, until a watch opens.
 func TestConnection(t *testing.T) {
 	inCluster(t, func(t *testing.T, _ *fakeCluster) {
 		c := &connection{}
-		turned := func() []bool {
-			stale, turned := c.turned(time.Now())
+		look := func() []bool {
+			stale, turned := c.look(time.Now())
+			require.Equal(t, stale, c.isStale())
 			return []bool{stale, turned}
 		}
 		c.open()
-		pass(openAfter)
-		require.False(t, c.isStale())
 		c.close()
 		pass(time.Hour)
-		require.False(t, c.isStale(), "nothing was listed: the cache is not filled")
+		require.Equal(t, []bool{false, false}, look(), "nothing was listed: the cache is not filled")
 		c.list()
 		pass(StaleAfter - 1)
-		require.False(t, c.isStale())
-		require.Equal(t, []bool{false, false}, turned())
+		require.Equal(t, []bool{false, false}, look())
 		pass(1)
-		require.True(t, c.isStale(), "listed, and not watched since")
+		require.Equal(t, []bool{true, true}, look(), "listed, and not watched since")
 		require.ErrorIs(t, c.cause(), errLost)
-		require.Equal(t, []bool{true, true}, turned())
-		for range 3 { // Too short to count.
-			c.open()
-			pass(openAfter - 1)
-			c.close()
-			pass(time.Minute)
-			require.Equal(t, []bool{true, false}, turned(), "P3")
-		}
+		require.True(t, c.fail(errServer))
+		require.False(t, c.fail(errServer), "the second one in a row")
+		c.list()
+		require.Equal(t, []bool{true, false}, look(), "P3: a list opens no watch")
 		c.open()
-		pass(openAfter)
-		require.Equal(t, []bool{false, true}, turned(), "P12")
+		require.Equal(t, []bool{false, true}, look(), "P12")
 		require.NoError(t, c.cause())
-
 		c.close()
 		pass(StaleAfter)
-		require.True(t, c.isStale())
-		c.open()
-		pass(openAfter)
-		require.Equal(t, []bool{false, true}, turned(), "P2: between two looks, but a sync was refused")
-		require.Equal(t, []bool{false, false}, turned())
+		require.Equal(t, []bool{true, true}, look(), "an end without a next watch")
 	})
 }

@@ -4,6 +4,7 @@
 package watches
 
 import (
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -81,14 +82,16 @@ func TestOptionalKindInTrouble(t *testing.T) {
 
 // Whether an optional kind is gone is asked until there is an answer.
 func TestOptionalKindMayBeGone(t *testing.T) {
+	var defined atomic.Pointer[string]
+	defined.Store(new("others.a.example.com"))
 	inClusterOf(t, func(c *Config) {
-		c.Optional, c.CRDs = true, func(string) ([]string, bool) { return []string{"others.a.example.com"}, true }
+		c.Optional, c.CRDs = true, func(string) ([]string, bool) { return []string{*defined.Load()}, true }
 	}, func(t *testing.T, w *fakeCluster) {
-		w.change(func() { w.served.Delete(reboot); w.refused["list customresourcedefinitions"] = errServer })
+		w.change(func() { w.served.Delete(reboot) })
 		w.want("one", reboot)
 		pass(time.Hour)
 		require.False(t, w.set.Gone(reboot), "P5")
-		w.change(func() { clear(w.refused) })
+		defined.Store(new(resourceOf(global).GroupResource().String()))
 		pass(interval)
 		require.True(t, w.set.Gone(reboot), "P12")
 		pass(time.Minute)

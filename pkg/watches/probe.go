@@ -14,7 +14,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 )
@@ -31,8 +30,6 @@ type found struct {
 	err error
 	// gone means that no object of the kind can exist.
 	gone bool
-	// unsure means that it is not known whether objects can exist.
-	unsure bool
 	// watchable means that the kind can be watched, also if other verbs are forbidden.
 	watchable bool
 }
@@ -50,7 +47,7 @@ func (s *Set[K]) probe(ctx context.Context, key K) (found, error) {
 		if failure != nil {
 			utilruntime.HandleErrorWithContext(ctx, failure, "Cannot find out whether objects of a kind exist that is not served", logValues(key)...)
 		}
-		return found{err: err, gone: gone, unsure: failure != nil}, nil
+		return found{err: err, gone: gone}, nil
 	}
 	if err != nil {
 		return found{}, err
@@ -156,9 +153,10 @@ var crdResource = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Ver
 
 // hasGone reports whether no object of a kind can exist. Discovery has said that the kind is
 // not served. The API server removes a CustomResourceDefinition after its last object. So there
-// is no object if no definition has the kind in any version. A group without definitions may
-// belong to an aggregated API, which keeps its objects elsewhere. While such an API is down,
-// discovery fails, which is no answer. But it may serve the kind in another version.
+// is no object if the group has no definition but those of other kinds that are served. A group
+// without definitions may belong to an aggregated API, which keeps its objects elsewhere. While
+// such an API is down, discovery fails, which is no answer. But it may serve the kind in another
+// version.
 func (s *Set[K]) hasGone(ctx context.Context, key K) (bool, error) {
 	if s.config.CRDs == nil {
 		return false, nil
@@ -172,7 +170,7 @@ func (s *Set[K]) hasGone(ctx context.Context, key K) (bool, error) {
 	if err != nil || len(names) == 0 {
 		return len(versions) == 0 && err == nil, err
 	}
-	for _, version := range versions { // A definition that is served is known by that: it need not be read.
+	for _, version := range versions {
 		resources, err := s.resources(ctx, schema.GroupVersion{Group: gvk.Group, Version: version})
 		if err != nil {
 			return false, err
@@ -183,24 +181,7 @@ func (s *Set[K]) hasGone(ctx context.Context, key K) (bool, error) {
 			}
 		}
 	}
-	for _, name := range names {
-		// They may be listed, not read one by one.
-		list, err := s.config.Client.Resource(crdResource).List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + name})
-		if err != nil {
-			return false, fmt.Errorf("reading CustomResourceDefinition %s: %w", name, err)
-		}
-		if slices.ContainsFunc(list.Items, func(crd unstructured.Unstructured) bool { return mayDefine(crd, gvk.GroupKind()) }) {
-			return false, nil
-		}
-	}
-	return true, nil
-}
-
-// mayDefine reports whether a CustomResourceDefinition has a kind, as far as it says so.
-func mayDefine(crd unstructured.Unstructured, of schema.GroupKind) bool {
-	group, _, _ := unstructured.NestedString(crd.Object, "spec", "group")
-	kind, _, _ := unstructured.NestedString(crd.Object, "spec", "names", "kind")
-	return kind == "" || (kind == of.Kind && group == of.Group)
+	return len(names) == 0, nil
 }
 
 // firstDenied returns the first needed verb that is not permitted everywhere, or

@@ -88,6 +88,10 @@ func (s *Set[K]) update(ctx context.Context, key K, k *kind, found found) (bool,
 	err := s.apply(ctx, key, k, found)
 	settled := s.settled(k, found)
 	changed := k.differs(&before)
+	if s.needless(k) {
+		s.drop(key, k)
+		settled, changed = true, true
+	}
 	s.mu.Unlock()
 	if changed {
 		if found.err != nil {
@@ -128,8 +132,8 @@ func (s *Set[K]) settled(k *kind, found found) bool {
 	if !watched && (!s.config.Optional || !meta.IsNoMatchError(found.err)) {
 		return false
 	}
-	if found.unsure {
-		return false // Those who ask whether the kind is gone need an answer.
+	if !watched && s.config.CRDs != nil && !found.gone {
+		return false // There may be objects.
 	}
 	if k.attempts == 0 || (watched && len(found.versions) < 2) { // The end of the only version ends the watch.
 		return true

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -30,7 +31,7 @@ func TestVersionsOfAKind(t *testing.T) {
 
 		w.change(func() { w.served.Insert(newReboot) })
 		kinds.Want("one", sets.New(kind))
-		pass(openAfter)
+		pass(time.Second)
 		mapping, err := kinds.Mapping(kind)
 		require.NoError(t, err)
 		require.Equal(t, resourceOf(newReboot), mapping.Resource, "the version that the API server prefers")
@@ -48,7 +49,7 @@ func TestVersionsOfAKind(t *testing.T) {
 
 		w.change(func() { w.served.Delete(newReboot) })
 		kinds.Refresh(kind.Group)
-		pass(openAfter)
+		pass(time.Second)
 		mapping, err = kinds.Mapping(kind)
 		require.NoError(t, err)
 		require.Equal(t, resourceOf(reboot), mapping.Resource, "the version that is left")
@@ -60,18 +61,18 @@ func TestVersionsOfAKind(t *testing.T) {
 		// The version that is not preferred goes, and discovery names it for a moment: the watch goes on.
 		w.change(func() { w.served.Insert(newReboot) })
 		kinds.Refresh(kind.Group)
-		pass(openAfter)
+		pass(time.Second)
 		w.notified()
 		kinds.Refresh(kind.Group)
 		synctest.Wait()
 		w.change(func() { w.served.Delete(reboot) })
-		pass(openAfter)
+		pass(time.Second)
 		_, err = kinds.MappingIn(kind, reboot.Version)
 		require.True(t, meta.IsNoMatchError(err), "%v", err)
 		require.NotEmpty(t, w.notified(), "its owners are told")
 		w.change(func() { w.served.Insert(reboot); w.served.Delete(newReboot) })
 		kinds.Refresh(kind.Group)
-		pass(openAfter)
+		pass(time.Second)
 
 		w.change(func() { w.served.Delete(reboot) })
 		kinds.Refresh(kind.Group)

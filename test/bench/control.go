@@ -17,19 +17,9 @@ import (
 	"github.com/nhc-controller/nhc-controller/test/localkube"
 )
 
-// The controls are processes of their own, as the controller is. They are this executable,
-// with the name of the control as its first argument.
-const (
-	// minimal does the least that any controller must do: see minimalController.
-	minimal = "minimal-controller"
-	// minimalMachines does the same for Machines.
-	minimalMachines = "minimal-machine-controller"
-)
-
-var controls = map[string]func(ctx context.Context, by *clients, args []string) error{
-	minimal:         runMinimal,
-	minimalMachines: runMinimalMachines,
-}
+// minimal is the name of the control, which does the least that any controller must do: see minimalController. It is a
+// process of its own, as the controller is: this executable, with that name as its first argument.
+const minimal = "minimal-controller"
 
 // runControl is the whole process of a control. The arguments are its name, a kubeconfig, and
 // its own arguments. It runs until ctx is done.
@@ -42,22 +32,19 @@ func runControl(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	return controls[args[0]](ctx, by, args[2:])
+	return runMinimal(ctx, by, args[2:])
 }
 
 // control is a running control.
-type control struct {
-	*localkube.Process
-	name string
-}
+type control struct{ *localkube.Process }
 
 // startControl returns when the control has nothing more to do, until something happens.
-func (e *environment) startControl(ctx context.Context, name string, args ...string) (*control, error) {
+func (e *environment) startControl(ctx context.Context, args ...string) (*control, error) {
 	config, err := e.cluster.ServiceAccountConfig(ctx, metav1.NamespaceDefault, controlAccount)
 	if err != nil {
 		return nil, err
 	}
-	kubeconfig := filepath.Join(e.cluster.Dir(), name+".kubeconfig")
+	kubeconfig := filepath.Join(e.cluster.Dir(), minimal+".kubeconfig")
 	if err := localkube.WriteKubeconfig(kubeconfig, config); err != nil {
 		return nil, fmt.Errorf("writing a kubeconfig: %w", err)
 	}
@@ -69,11 +56,11 @@ func (e *environment) startControl(ctx context.Context, name string, args ...str
 	if err != nil {
 		return nil, fmt.Errorf("reading the environment of the Deployment: %w", err)
 	}
-	process, err := e.cluster.StartProcess(localkube.Command{Name: name, Path: self, Args: append([]string{name, kubeconfig}, args...), Env: env})
+	process, err := e.cluster.StartProcess(localkube.Command{Name: minimal, Path: self, Args: append([]string{minimal, kubeconfig}, args...), Env: env})
 	if err != nil {
 		return nil, fmt.Errorf("starting the control: %w", err)
 	}
-	c := &control{Process: process, name: name}
+	c := &control{process}
 	if err := waitUntilIdle(ctx, process.Pid()); err != nil {
 		return nil, errors.Join(err, c.end(ctx))
 	}
@@ -85,7 +72,7 @@ func (c *control) end(ctx context.Context) error {
 	c.Stop()
 	code, err := c.Wait(ctx)
 	if err == nil && code != 0 {
-		err = fmt.Errorf("the control %s exited with code %d\nlast lines of its log:\n%s", c.name, code, c.LogTail())
+		err = fmt.Errorf("the control exited with code %d\nlast lines of its log:\n%s", code, c.LogTail())
 	}
 	return err
 }

@@ -41,7 +41,7 @@ type latencies struct {
 }
 
 func measureLatency(ctx context.Context, e *environment) (outcome, error) {
-	control, err := e.startControl(ctx, minimal, "-group="+groupControl)
+	control, err := e.startControl(ctx, "-group="+groupControl)
 	if err != nil {
 		return nil, err
 	}

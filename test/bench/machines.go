@@ -6,14 +6,12 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -22,7 +20,6 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
-	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 	"github.com/nhc-controller/nhc-controller/test/deploy"
 )
 
@@ -59,10 +56,7 @@ spec:
 // machinesOutcome is how soon Machines that fail are requested to be deleted, and what that costs.
 type machinesOutcome struct {
 	// From the moment at which the failure was sent until the Machine was seen to be gone.
-	Controller distribution
-	Control    distribution
-	RatioP50   float64
-	RatioP99   float64
+	Gone distribution
 
 	Idle *consumption
 	*consumption
@@ -126,7 +120,7 @@ func (f *fleet) install(ctx context.Context) error {
 	if _, err := f.admin.kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: machineNamespace}}, metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("creating the namespace of the Machines: %w", err)
 	}
-	if err := sideBySide(ctx, f.nodes+controlNodes, writers, func(ctx context.Context, i int) error { return f.createMachine(ctx, f.name(i)) }); err != nil {
+	if err := sideBySide(ctx, f.nodes, writers, func(ctx context.Context, i int) error { return f.createMachine(ctx, nodeName(i)) }); err != nil {
 		return err
 	}
 	check := &v1beta1.MachineHealthCheck{
@@ -140,14 +134,6 @@ func (f *fleet) install(ctx context.Context) error {
 		return fmt.Errorf("creating the MachineHealthCheck: %w", err)
 	}
 	return nil
-}
-
-// name returns the name of the i-th node, and of its Machine.
-func (f *fleet) name(i int) string {
-	if i < f.nodes {
-		return nodeName(i)
-	}
-	return controlName(i - f.nodes)
 }
 
 // createMachine creates the Machine of a node, which owns it: each owner has its own back-off.
@@ -228,30 +214,22 @@ func (f *fleet) await(ctx context.Context, what string, holds func() (bool, erro
 
 // measure takes all samples.
 func (f *fleet) measure(ctx context.Context, r *machinesOutcome) error {
-	control, err := f.startControl(ctx, minimalMachines)
-	if err != nil {
-		return err
-	}
-	var measured, controlled []time.Duration
+	var times []time.Duration
+	var err error
 	r.consumption, err = f.consume(func() error {
-		for i := range 2 * f.options.samples {
-			times, name := &measured, nodeName(f.random.IntN(f.nodes))
-			if (i%4 == 0) || (i%4 == 3) { // The order alternates.
-				times, name = &controlled, controlName(f.random.IntN(controlNodes))
-			}
-			took, err := f.replace(ctx, name)
+		for range f.options.samples {
+			took, err := f.replace(ctx, nodeName(f.random.IntN(f.nodes)))
 			if err != nil {
 				return err
 			}
-			*times = append(*times, took)
+			times = append(times, took)
 		}
 		return f.waitUntilIdle(ctx)
 	})
-	if err := errors.Join(err, control.end(ctx)); err != nil {
+	if err != nil {
 		return err
 	}
-	r.Controller, r.Control = distributionOf(measured), distributionOf(controlled)
-	r.RatioP50, r.RatioP99 = ratio(r.Controller.P50, r.Control.P50), ratio(r.Controller.P99, r.Control.P99)
+	r.Gone = distributionOf(times)
 	requests, events := r.Requests.others, r.Requests.events
 	r.RequestsPerReplacement = float64(requests) / float64(f.options.samples)
 	r.EventsPerReplacement = float64(events) / float64(f.options.samples)
@@ -291,56 +269,15 @@ func (f *fleet) remove(ctx context.Context) error {
 func (r *machinesOutcome) goals() []goal {
 	idle, idleEvents := r.Idle.Requests.others, r.Idle.Requests.events
 	goals := []goal{
-		{Scenario: "machines", What: "Failed to Machine gone, p50 (control)", Value: r.Controller.P50, Control: new(r.Control.P50), Unit: "ms"},
-		{Scenario: "machines", What: "ratio of p50", Value: r.RatioP50, AtMost: new(atMostP50)},
+		{Scenario: "machines", What: "Failed to Machine gone, p50", Value: r.Gone.P50, Unit: "ms"},
 		{Scenario: "machines", What: "requests per replacement", Value: r.RequestsPerReplacement},
 		{Scenario: "machines", What: "events per replacement", Value: r.EventsPerReplacement},
 		{Scenario: "machines", What: "memory idle (RSS)", Value: megabytes(r.Idle.RSS), Unit: "MB"},
 		{Scenario: "machines", What: "CPU idle", Value: r.Idle.Cores, Unit: "cores"},
 		{Scenario: "machines", What: "requests idle", Value: float64(idle + idleEvents), AtMost: new(0.0)},
 	}
-	if r.Controller.Count >= enoughForP99 {
-		goals = append(goals,
-			goal{Scenario: "machines", What: "Failed to Machine gone, p99 (control)", Value: r.Controller.P99, Control: new(r.Control.P99), Unit: "ms"},
-			goal{Scenario: "machines", What: "ratio of p99", Value: r.RatioP99, AtMost: new(atMostP99)})
+	if r.Gone.Count >= enoughForP99 {
+		goals = append(goals, goal{Scenario: "machines", What: "Failed to Machine gone, p99", Value: r.Gone.P99, Unit: "ms"})
 	}
 	return goals
-}
-
-// runMinimalMachines deletes each Machine of the control that it sees fail, and takes and releases the
-// lease of its node for that.
-func runMinimalMachines(ctx context.Context, by *clients, _ []string) error {
-	machines := by.dynamic.Resource(machineResource).Namespace(machineNamespace)
-	leases := by.kube.CoordinationV1().Leases(leaseNamespace)
-	list := func(ctx context.Context, o metav1.ListOptions) (metav1.ListInterface, error) {
-		return machines.List(ctx, o)
-	}
-	watcher, err := watchFrom(ctx, list, machines.Watch)
-	if err != nil {
-		return fmt.Errorf("watching Machines: %w", err)
-	}
-	defer watcher.Stop()
-	for event := range watcher.ResultChan() {
-		machine, ok := event.Object.(*unstructured.Unstructured)
-		if !ok || machine.GetLabels()[groupLabel] != groupControl {
-			continue
-		}
-		name := machine.GetName()
-		phase, _, _ := unstructured.NestedString(machine.Object, "status", "phase")
-		switch {
-		case event.Type == watch.Deleted:
-			if err := leases.Delete(ctx, object.LeaseName(name), metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
-				return fmt.Errorf("deleting a lease: %w", err)
-			}
-		case phase == "Failed":
-			lease := leaseOf(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: machine.GetOwnerReferences()[0].UID}})
-			if _, err := leases.Create(ctx, lease, metav1.CreateOptions{}); err != nil {
-				return fmt.Errorf("creating a lease: %w", err)
-			}
-			if err := machines.Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
-				return fmt.Errorf("deleting a Machine: %w", err)
-			}
-		}
-	}
-	return nil
 }

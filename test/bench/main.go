@@ -29,7 +29,7 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	var err error
-	if len(os.Args) > 2 && controls[os.Args[1]] != nil {
+	if len(os.Args) > 2 && os.Args[1] == minimal {
 		err = runControl(ctx, os.Args[1:])
 	} else {
 		err = run(ctx, os.Args[1:])

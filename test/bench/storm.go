@@ -100,7 +100,7 @@ func measureStorm(ctx context.Context, e *environment) (outcome, error) {
 
 func (e *environment) controlStorm(ctx context.Context, victims []int, round *stormRound) error {
 	e.stopController()
-	control, err := e.startControl(ctx, minimal, "-preflight", fmt.Sprintf("-workers=%d", reactors))
+	control, err := e.startControl(ctx, "-preflight", fmt.Sprintf("-workers=%d", reactors))
 	if err != nil {
 		return err
 	}

@@ -110,29 +110,6 @@ func (b *tab) updated(s *source) {
 	})
 }
 
-// TestLarge: pages of 5,000 nodes are small. How fast they are is printed, not judged.
-func TestLarge(t *testing.T) {
-	t.Parallel()
-	s, address := serve(t, large(5000))
-	b := newTab(t, desk)
-	for _, page := range pages {
-		b.open(address + page)
-		size := eval[float64](b, "performance.getEntriesByType('navigation')[0].decodedBodySize")
-		require.Less(t, size, float64(1<<20), page)
-		t.Logf("%q: first byte after %.0f ms, complete after %.0f ms, %.0f kB", page, eval[float64](b, "performance.getEntriesByType('navigation')[0].responseStart"),
-			eval[float64](b, "performance.getEntriesByType('navigation')[0].domComplete"), size/1024)
-	}
-	b.open(address)
-	s.set(large(5000))
-	b.updated(s)
-	require.Contains(t, b.text(), "Show each of the 1671")
-	run(b, chromedp.Click(chromedp.CSS("section a[href='nodes?list=unhealthy-nodes']")))
-	b.shows("1 to 200 of 1671 rows")
-	run(b, chromedp.Click(chromedp.CSS("a[rel=next]")))
-	b.shows("201 to 400 of 1671 rows")
-	b.quiet(notFound)
-}
-
 // TestScreenshots takes those of the documentation, and writes them if that is wanted.
 func TestScreenshots(t *testing.T) {
 	t.Parallel()

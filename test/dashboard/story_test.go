@@ -5,7 +5,6 @@ package dashboard
 
 import (
 	"context"
-	"fmt"
 	"net/http/httptest"
 	"slices"
 	"sync"
@@ -225,18 +224,4 @@ func history() (episodes []v1alpha1.Episode) {
 	add("worker-27", 16*time.Hour, time.Hour, 4*time.Hour, v1alpha1.OutcomeCancelled, "PowerCycle")
 	add("worker-33", 38*time.Hour, time.Hour, 2*time.Hour, v1alpha1.OutcomeDryRun)
 	return episodes
-}
-
-// large is the story in a cluster with this number of nodes. A third is unhealthy, and another third is next.
-func large(nodes int) *view.Snapshot {
-	s := story()
-	status := &s.NodeHealthChecks[2].Status
-	for i := range nodes {
-		name := fmt.Sprintf("node-%04d", i)
-		s.Nodes = append(s.Nodes, node(name, "workers", [...]corev1.ConditionStatus{corev1.ConditionTrue, corev1.ConditionUnknown, corev1.ConditionUnknown}[i%3], 3*time.Minute))
-		if i%3 == 2 {
-			status.UnhealthyNodes = append(status.UnhealthyNodes, unhealthy(name, 9*time.Minute, v1alpha1.DecidedBudgetExhausted, "zones eu-1b: 2 of at most 2 nodes are under remediation", nil))
-		}
-	}
-	return s
 }

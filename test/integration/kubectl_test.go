@@ -176,7 +176,7 @@ func testPluginPauseCluster(viewer, editor *user) {
 	brake, err := budgets.Create(editor.t.Context(), &nhcv1alpha1.RemediationBudget{ObjectMeta: metav1.ObjectMeta{Name: "brake"}, Spec: budget.Spec}, metav1.CreateOptions{})
 	require.NoError(editor.t, err)
 	editor.fail("a")
-	editor.eventuallyHeldByBudget("a", "brake: 0 of at most 0 nodes are under remediation. incident 4711")
+	editor.eventuallyHeldByBudget("a", "brake: no remediation may begin. incident 4711")
 	editor.eventually("column GATE", func() bool {
 		allowed := meta.FindStatusCondition(editor.status().Conditions, v1alpha1.ConditionRemediationAllowed)
 		return allowed.Reason == v1alpha1.ReasonStopped && allowed.Message == "RemediationBudget brake stops everything: incident 4711"

@@ -72,7 +72,7 @@ func TestQuietCluster(t *testing.T) {
 	scenarios["gate closed"].eventuallyEvent("RemediationSkipped",
 		"Skipped remediation because the number of healthy nodes selected by the selector is 39 and should equal or exceed 40")
 	scenarios["no template"].eventuallyDisabled(v1alpha1.ReasonTemplateNotFound)
-	scenarios["budgets"].eventuallyHeldByBudget("n00", scenarios["budgets"].name+": 0 of at most 0 nodes are under remediation")
+	scenarios["budgets"].eventuallyHeldByBudget("n00", scenarios["budgets"].name+": no remediation may begin")
 	phases := map[string]v1alpha1.Phase{
 		"healthy": v1alpha1.PhaseEnabled, "remediating": v1alpha1.PhaseRemediating, "gate closed": v1alpha1.PhaseEnabled,
 		"paused": v1alpha1.PhasePaused, "no template": v1alpha1.PhaseDisabled, "budgets": v1alpha1.PhaseEnabled,

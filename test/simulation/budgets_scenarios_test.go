@@ -354,7 +354,7 @@ func TestStopHoldsNextSteps(t *testing.T) {
 			decision := c.nhc("blue").Status.UnhealthyNodes[0].Decision
 			require.Equal(t, v1alpha1.DecisionRemediating, decision.Type)
 			require.Equal(t, v1alpha1.DecidedBudgetExhausted, decision.Reason)
-			require.Contains(t, decision.Message, "amber: 1 of at most 0 nodes are under remediation")
+			require.Contains(t, decision.Message, "amber: no remediation may begin")
 			require.True(t, meta.IsStatusConditionTrue(c.budget("amber").Status.Conditions, nhcv1alpha1.ConditionBudgetExhausted))
 		}
 		permit(0)

@@ -24,6 +24,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/controller/nodehealthcheck"
 	"github.com/nhc-controller/nhc-controller/pkg/controller/remediationbudget"
 	"github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/kinds"
 	"github.com/nhc-controller/nhc-controller/pkg/sightings"
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
 	"github.com/nhc-controller/nhc-controller/test/memapi"
@@ -43,9 +44,10 @@ type replica struct {
 	controller *nodehealthcheck.Controller
 	budgets    *remediationbudget.Controller
 	// machines is nil where there are no Machines.
-	machines  *machinehealthcheck.Controller
-	freshness *watches.Freshness
-	informers []cache.SharedIndexInformer
+	machines     *machinehealthcheck.Controller
+	freshness    *watches.Freshness
+	remediations *kinds.Kinds
+	informers    []cache.SharedIndexInformer
 
 	cancel context.CancelFunc
 	drain  chan struct{}
@@ -79,17 +81,19 @@ func (r *replica) prepare(ctx context.Context, t *testing.T, machines bool, reco
 	nodes, leases := r.freshness.Nodes(kube, nodehealthcheck.TrimNode), r.freshness.Leases(kube, leaseNamespace, whole)
 	checks, crds := nodehealthcheck.NewInformer(r.freshness, nhcs, whole), r.freshness.CRDs(metadataClient)
 	seen := sightings.New(clock.Now, func() int64 { return r.freshness.Lists(watches.NodeCache) })
+	r.remediations, err = kinds.New(ctx, kube, dynamicClient, crds, r.freshness)
+	require.NoError(t, err)
 	registry := prometheus.NewRegistry()
 	r.registry = registry
 	r.budgets, err = remediationbudget.New(ctx, remediationbudget.Config{
-		Kube: kube, Dynamic: dynamicClient, Nodes: nodes, CRDs: crds, Freshness: r.freshness,
+		Kube: kube, Dynamic: dynamicClient, Nodes: nodes, CRDs: crds, Freshness: r.freshness, Unread: r.remediations.AnyUnread,
 		Recorder: recorder(remediationbudget.ReportingController), Clock: clock, Metrics: registry,
 	})
 	require.NoError(t, err)
 	var claims nodehealthcheck.MachineHealthChecks // Nil where there are none.
 	if machines {
 		r.machines, err = machinehealthcheck.New(ctx, machinehealthcheck.Config{
-			Kube: kube, Client: nhcs, Dynamic: dynamicClient, Nodes: nodes, Leases: leases, LeaseNamespace: leaseNamespace, CRDs: crds, Freshness: r.freshness,
+			Kube: kube, Client: nhcs, Dynamic: dynamicClient, Nodes: nodes, Leases: leases, LeaseNamespace: leaseNamespace, CRDs: crds, Remediations: r.remediations, Freshness: r.freshness,
 			Recorder: recorder(machinehealthcheck.ReportingController), Clock: clock, BackOff: backOff, Sightings: seen, Budgets: r.budgets, Metrics: registry,
 		})
 		require.NoError(t, err)
@@ -97,7 +101,7 @@ func (r *replica) prepare(ctx context.Context, t *testing.T, machines bool, reco
 	}
 	r.controller, err = nodehealthcheck.New(ctx, nodehealthcheck.Config{
 		Kube: kube, Client: nhcs.RemediationV1alpha1(), Dynamic: dynamicClient,
-		NodeHealthChecks: checks, Nodes: nodes, Leases: leases, LeaseNamespace: leaseNamespace, CRDs: crds, Freshness: r.freshness,
+		NodeHealthChecks: checks, Nodes: nodes, Leases: leases, LeaseNamespace: leaseNamespace, CRDs: crds, Remediations: r.remediations, Freshness: r.freshness,
 		Recorder: recorder(nodehealthcheck.ReportingController), Clock: clock, ClockTrusted: func() bool { return true }, Sightings: seen, Metrics: registry,
 		MachineHealthChecks: claims, Budgets: r.budgets,
 	})
@@ -118,6 +122,7 @@ func (r *replica) watch(ctx context.Context) {
 	for _, informer := range r.informers {
 		r.done.Go(func() { informer.RunWithContext(ctx) })
 	}
+	r.done.Go(func() { r.remediations.Run(ctx) })
 	r.done.Go(func() { r.controller.RunWatches(ctx) })
 	r.done.Go(func() { r.budgets.RunWatches(ctx) })
 	if r.machines != nil {

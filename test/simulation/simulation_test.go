@@ -30,6 +30,7 @@ var (
 	seeds   = flag.Int("simulation.seeds", usualSeeds, "simulate this many seeds")
 	first   = flag.Int("simulation.first", 1, "the first seed")
 	steps   = flag.Int("simulation.steps", 120, "the number of random steps of a seed")
+	twins   = flag.Int("simulation.twins", 0, "compare the leader with so many twins in the walk of a seed")
 	verbose = flag.Bool("simulation.verbose", false, "show all that happens")
 	goOn    = flag.Bool("simulation.continue", false, "continue with the next seed after a failure")
 )

@@ -110,10 +110,10 @@ func (x *twin) differences(c *cluster, leader *replica, life time.Duration) []st
 			found = append(found, key+":\n"+diff)
 		}
 	}
-	said, saidByTwin := x.told(c.server.Changes(x.changes)), x.told(x.server.Changes(0))
-	if life < lifetime { // What was due while the twin did not lead, it does not tell.
-		said, saidByTwin = nil, nil
+	if life < lifetime { // What was due while the twin did not lead, it tells and counts otherwise.
+		return found
 	}
+	said, saidByTwin := x.told(c.server.Changes(x.changes)), x.told(x.server.Changes(0))
 	for _, event := range union(said, saidByTwin) {
 		if a, b := said[event], saidByTwin[event]; a != b {
 			found = append(found, fmt.Sprintf("event %d times, and by the twin %d times: %s", a, b, event))

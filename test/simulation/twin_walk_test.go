@@ -7,19 +7,22 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"testing/synctest"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apimachinery/pkg/watch"
 
+	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
 
-// mostTwins is how many twins a walk has. Each begins reaction after something has ended, and leads for a moment only:
-// what wakes the leader meanwhile would hide that it slept.
-const mostTwins, reaction, moment = 5, 2 * time.Second, 5 * time.Second
+// A twin of the walk begins reaction after something has ended, and leads for a moment only: what wakes the leader
+// meanwhile would hide that it slept.
+const reaction, moment = 2 * time.Second, 5 * time.Second
 
 // awaiting are the reasons of decisions that the end of something else changes.
 var awaiting = sets.New(v1alpha1.DecidedControlPlaneBusy, v1alpha1.DecidedEtcdQuorum, v1alpha1.DecidedForeignRemediation, v1alpha1.DecidedLeaseTaken,
@@ -30,7 +33,7 @@ var awaiting = sets.New(v1alpha1.DecidedControlPlaneBusy, v1alpha1.DecidedEtcdQu
 // of what is gone (spec B3.2), nor which events were due while none of the two led.
 func (c *cluster) compareAfterEnd() {
 	ended := c.lastEnd()
-	if ended.IsZero() || !c.undisturbed() || !c.anyWaits() {
+	if ended.IsZero() || !c.undisturbed() || len(c.waits()) == 0 {
 		return
 	}
 	time.Sleep(time.Until(ended.Add(reaction)))
@@ -48,7 +51,7 @@ func (c *cluster) lastEnd() (ended time.Time) {
 	for _, change := range c.server.Changes(c.looked) {
 		c.looked++
 		switch {
-		case change.Type == watch.Deleted && change.Resource != events, change.Resource == leases && change.User != controllerUser, change.Resource == budgets:
+		case change.Type == watch.Deleted && change.Resource != events, change.User != controllerUser && (change.Resource == leases || change.Resource == budgets):
 			ended = change.Time
 		}
 	}
@@ -64,14 +67,54 @@ func (c *cluster) undisturbed() bool {
 	return quiet && !denied && c.deathIn == 0
 }
 
-// anyWaits reports whether a node or Machine waits for the end of something.
-func (c *cluster) anyWaits() (found bool) {
+// waiting is a node or Machine, and for what it waits.
+type waiting struct {
+	name   string
+	reason v1alpha1.DecisionReason
+}
+
+// waits returns what waits for the end of something.
+func (c *cluster) waits() (all []waiting) {
 	for _, object := range append(c.server.List(nhcs), c.server.List(mhcs)...) {
-		eachDecision(object.Object, func(decision map[string]any) {
-			found = found || awaiting.Has(v1alpha1.DecisionReason(fmt.Sprint(decision["reason"])))
-		})
+		for _, list := range []string{"unhealthyNodes", "unhealthyMachines"} {
+			for _, entry := range entriesOf(object.Object, list) {
+				one := waiting{fmt.Sprint(entry["name"]), v1alpha1.DecisionReason(fmt.Sprint(fieldsOf(entry, "decision")["reason"]))}
+				if awaiting.Has(one.reason) {
+					all = append(all, one)
+				}
+			}
+		}
 	}
-	return found
+	return all
+}
+
+// end ends what something waits for.
+func (c *cluster) end(w waiting) {
+	c.log("what %s waits for ends: %s", w.name, w.reason)
+	switch w.reason {
+	case v1alpha1.DecidedLeaseTaken:
+		c.server.Delete(maintainer, leases, leaseKey(w.name))
+	case v1alpha1.DecidedBudgetExhausted:
+		for _, name := range budgetNames {
+			c.changeBudget(name, func(spec *nhcv1alpha1.RemediationBudgetSpec) {
+				*spec = nhcv1alpha1.RemediationBudgetSpec{Reason: spec.Reason, NodeSelector: spec.NodeSelector, MachineSelector: spec.MachineSelector, MinInterval: &metav1.Duration{Duration: time.Second}}
+			})
+		}
+	default:
+		for _, cr := range c.crs() {
+			if cr.Node != w.name && strings.HasPrefix(cr.Node, "master") {
+				for _, owner := range cr.Owners { // It would be awake, and first.
+					c.changeSpec(owner, func(spec *v1alpha1.NodeHealthCheckSpec) { spec.PauseRequests = []string{"others come first"} })
+				}
+				c.heal(cr.Node)
+				c.sleep(time.Second)
+			}
+			c.letGo(cr)
+			if cr.Node == w.name {
+				c.server.Delete("somebody", c.of(cr).crs(), keyOf(cr))
+			}
+		}
+	}
 }
 
 // anyGone reports whether something is under remediation whose Node is gone.

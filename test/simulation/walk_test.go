@@ -18,12 +18,15 @@ import (
 // after both.
 func (c *cluster) walk(steps int) {
 	rough := c.chance(50)
-	c.twinsLeft = mostTwins
+	c.twinsLeft = *twins
 	defer func() { c.twinsLeft = 0 }()
 	for range steps {
-		if rough && c.chance(10) {
+		switch {
+		case rough && c.chance(10):
 			c.trouble()
-		} else {
+		case c.twinsLeft > 0 && c.undisturbed() && len(c.waits()) > 0 && c.chance(30):
+			c.end(oneOf(c, c.waits()...))
+		default:
 			c.event()
 		}
 		c.pass()

@@ -68,7 +68,7 @@ func validateControllers(named []string) field.ErrorList {
 func (p *process) newMachineController(ctx context.Context, recorder events.EventRecorder, budgets budget.Budgets) (*machinehealthcheck.Controller, error) {
 	return machinehealthcheck.New(ctx, machinehealthcheck.Config{
 		Kube: p.clients.kube, Client: p.clients.nhc, Dynamic: p.clients.dynamic,
-		Nodes: p.nodes, Sightings: p.sightings, Leases: p.leases, LeaseNamespace: p.options.LeaseNamespace, CRDs: p.crds, Freshness: p.freshness, Transform: stripManagedFields,
+		Nodes: p.nodes, Sightings: p.sightings, Leases: p.leases, LeaseNamespace: p.options.LeaseNamespace, CRDs: p.crds, Remediations: p.remediations, Freshness: p.freshness, Transform: stripManagedFields,
 		Recorder: recorder, Clock: clock.RealClock{}, ClockTrusted: p.skew.trusted,
 		DryRun: p.options.DryRun, BackOff: p.options.MachineBackOff, Budgets: budgets, Metrics: p.registry,
 	})

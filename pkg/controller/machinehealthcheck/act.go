@@ -102,7 +102,10 @@ func (c *Controller) carryOut(ctx context.Context, s *snapshot, plan *machinehea
 		},
 	}
 	// CRs name the Node, or have the name of the Machine.
-	node := &remediation.Node{Name: cmp.Or(target.Machine.Node, target.Machine.Name), Own: target.Own}
+	node := &remediation.Node{Name: cmp.Or(target.Machine.Node, target.Machine.Name), Own: target.Own, Lease: target.Lease}
+	if target.Node != nil {
+		node.ResourceVersion = target.Node.ResourceVersion
+	}
 	return executor.Execute(ctx, s.policy.Owner, &remediation.NodePlan{Node: node, Actions: plan.Actions})
 }
 
@@ -117,7 +120,7 @@ func (c *Controller) locate(kind schema.GroupVersionKind) (*meta.RESTMapping, er
 			return nil, err
 		}
 	}
-	mapping, err := c.remediations.MappingIn(kind.GroupKind(), kind.Version)
+	mapping, err := c.Remediations.MappingIn(kind.GroupKind(), kind.Version)
 	if mapping != nil {
 		return mapping, nil
 	}
@@ -134,7 +137,7 @@ func (c *Controller) outdated(s *snapshot) bool {
 }
 
 // confirm reads Machine and Node live and judges them again, right before an action that cannot be
-// undone (spec M8.4).
+// undone, and so the Node of the cache (spec M8.4).
 func (c *Controller) confirm(ctx context.Context, s *snapshot, plan *machinehealth.Plan) (execute.Confirmation, error) {
 	planned := plan.Target.Machine
 	if plan.Target.Gone {
@@ -157,7 +160,12 @@ func (c *Controller) confirm(ctx context.Context, s *snapshot, plan *machineheal
 	if !plan.Begins() {
 		return execute.Confirmation{Relapsed: plan.ConfirmRecovery(live)}, nil
 	}
-	return execute.Confirmation{Refusal: plan.Confirm(live), MachineVersion: live.Machine.ResourceVersion}, nil
+	refusal := plan.Confirm(live)
+	if cached := c.node(observed.Machine.Node); refusal == "" && cached != nil { // The watch may have reported a recovery after the read.
+		observed.Node, observed.NodeState = cached, machinehealth.NodeExists
+		refusal = plan.Confirm(s.policy.Criteria.Live(plan.Target, observed, c.Sightings.Of(cached), c.Clock.Now()))
+	}
+	return execute.Confirmation{Refusal: refusal, MachineVersion: live.Machine.ResourceVersion}, nil
 }
 
 // readLive reads a Machine and, at the same time, the Node that it named when the plan was made.
@@ -230,6 +238,9 @@ func (c *Controller) rememberOutcomes(ctx context.Context, s *snapshot, results 
 		switch {
 		case outcome.Err != nil:
 			s.state.attempts.Failed(machine.Name, outcome, now)
+			if apierrors.IsForbidden(outcome.Err) {
+				c.Remediations.RecheckWritten(result.Plan.Actions)
+			}
 			if failed++; failed == 1 {
 				first = outcome.Err
 			}

@@ -140,7 +140,7 @@ func crName(cr *object.CR) string {
 
 // crsNamed returns the CRs of MachineHealthChecks that count by a name if their Machines are gone.
 func (c *Controller) crsNamed(name string) (crs []*object.CR) {
-	for _, indexer := range c.remediations.Caches() {
+	for _, indexer := range c.Remediations.Caches() {
 		crs = append(crs, watches.Indexed[*object.CR](indexer, crsByName, name)...)
 	}
 	return crs
@@ -159,7 +159,7 @@ func (c *Controller) Remediating() (names []string) {
 	for machine, one := range c.deletions.all() {
 		names = append(names, c.countsBy(machine, one))
 	}
-	for _, indexer := range c.remediations.Caches() {
+	for _, indexer := range c.Remediations.Caches() {
 		names = append(names, indexer.ListIndexFuncValues(crsByName)...)
 	}
 	return names

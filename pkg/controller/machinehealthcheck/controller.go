@@ -37,6 +37,7 @@ import (
 	machinelisters "github.com/nhc-controller/nhc-controller/pkg/generated/listers/machine/v1beta1"
 	"github.com/nhc-controller/nhc-controller/pkg/machinehealth"
 	"github.com/nhc-controller/nhc-controller/pkg/reconcile"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/kinds"
 	"github.com/nhc-controller/nhc-controller/pkg/sightings"
 	"github.com/nhc-controller/nhc-controller/pkg/slot"
 	"github.com/nhc-controller/nhc-controller/pkg/staleness"
@@ -80,6 +81,8 @@ type Config struct {
 	Transform cache.TransformFunc
 	// CRDs watches the metadata of CustomResourceDefinitions.
 	CRDs cache.SharedIndexInformer
+	// Remediations are the kinds of CRs, shared by the controllers of this process. The caller runs them.
+	Remediations *kinds.Kinds
 	// Freshness follows all informers. The caller runs it. Nil means that they follow the API server.
 	Freshness *watches.Freshness
 	Recorder  events.EventRecorder
@@ -114,10 +117,8 @@ type Controller struct {
 	queue      reconcile.Queue
 
 	// machines are the Machines of both APIs, and the kinds that say how the controller may
-	// treat them. templates and remediations are the kinds that the MachineHealthChecks refer
-	// to.
+	// treat them. templates are the kinds that the MachineHealthChecks refer to.
 	machines, templates *watches.Set[schema.GroupVersionKind]
-	remediations        *watches.Set[schema.GroupKind]
 	wantsMu             sync.Mutex // See wantKinds.
 
 	active  activity
@@ -180,7 +181,6 @@ func (c *Controller) RunWatches(ctx context.Context) {
 	wg.Go(func() { c.otherLeaders.RunWithContext(ctx) })
 	wg.Go(func() { c.machines.Run(ctx) })
 	wg.Go(func() { c.templates.Run(ctx) })
-	wg.Go(func() { c.remediations.Run(ctx) })
 	wg.Go(func() { utilwait.UntilWithContext(ctx, c.checkActive, activeInterval) })
 	wg.Wait()
 }
@@ -211,7 +211,7 @@ func (c *Controller) SyncAll() { c.enqueueOwners(c.checkStore.ListKeys()) }
 // enqueueLeft adds each MachineHealthCheck with CRs or leases to the queue, also one that no longer
 // exists.
 func (c *Controller) enqueueLeft() {
-	for _, indexer := range c.remediations.Caches() {
+	for _, indexer := range c.Remediations.Caches() {
 		c.enqueueOwners(indexer.ListIndexFuncValues(crsByOwner))
 	}
 	c.enqueueOwners(c.leases.ListIndexFuncValues(leasesByCheckHolder))

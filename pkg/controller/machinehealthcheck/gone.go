@@ -23,12 +23,13 @@ func (c *Controller) end(ctx context.Context, key cache.ObjectName) (recheck tim
 	c.Budgets.Forget(askerOf(key)) // It waits for nothing any more, even if its CRs are left.
 	if c.Active() {
 		failed := c.endFormer(ctx, key, nil)
-		recheck, err = c.endLeases(ctx, c.leasesHeldBy(key))
+		recheck, err = c.endLeases(ctx, c.leasesHeldBy(key), false)
 		if err := errors.Join(failed, err); err != nil {
 			return time.Time{}, err
 		}
 	}
-	if left := c.wantKinds(key); len(left) > 0 {
+	c.wantKinds(key)
+	if len(c.kindsOf(key)) > 0 {
 		c.setDeletions(key, nil, nil, c.Clock.Now())
 		c.metrics.forget(key)
 		return recheck, nil // The CRs are about to go, or cannot be read. Both are watched.
@@ -42,7 +43,7 @@ func (c *Controller) end(ctx context.Context, key cache.ObjectName) (recheck tim
 func (c *Controller) endFormer(ctx context.Context, key cache.ObjectName, check *v1beta1.MachineHealthCheck) error {
 	former := execute.Former{
 		Present: object.Owner{APIVersion: v1beta1.SchemeGroupVersion.String(), Kind: v1beta1.Kind, Namespace: key.Namespace, Name: key.Name},
-		Checks:  v1beta1.SchemeGroupVersion.WithResource(v1beta1.Plural), CRs: c.remediations.Caches(),
+		Checks:  v1beta1.SchemeGroupVersion.WithResource(v1beta1.Plural), CRs: c.Remediations.Caches(),
 	}
 	if check != nil {
 		former.Present.UID = check.UID

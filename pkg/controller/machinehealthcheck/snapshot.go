@@ -4,6 +4,7 @@
 package machinehealthcheck
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -60,14 +61,11 @@ type snapshot struct {
 // decision depends on something that has not been read yet, and a *watches.ForbiddenError if the
 // controller may not read it.
 func (c *Controller) snapshot(ctx context.Context, check *v1beta1.MachineHealthCheck, now time.Time) (*snapshot, error) {
-	if err := c.Budgets.Ready(); err != nil {
+	if err := cmp.Or(c.Budgets.Ready(), c.Remediations.Ready()); err != nil {
 		return nil, err
 	}
 	criteria := c.criteriaOf(check)
 	if err := c.readable(criteria.API); err != nil {
-		return nil, err
-	}
-	if err := c.othersRead(check.Namespace); err != nil {
 		return nil, err
 	}
 	machines, err := c.machinesIn(check.Namespace, criteria.API)
@@ -153,7 +151,7 @@ func (c *Controller) caughtUp(key cache.ObjectName) (*v1beta1.MachineHealthCheck
 func ownerOf(check *v1beta1.MachineHealthCheck) object.Owner {
 	return object.Owner{
 		APIVersion: v1beta1.SchemeGroupVersion.String(), Kind: v1beta1.Kind,
-		Namespace: check.Namespace, Name: check.Name, UID: check.UID,
+		Namespace: check.Namespace, Name: check.Name, UID: check.UID, ResourceVersion: check.ResourceVersion,
 	}
 }
 
@@ -171,5 +169,5 @@ func (c *Controller) storeOf(resource schema.GroupResource) (staleness.Store, bo
 	if found, ok := c.machines.StoreOf(resource); ok {
 		return found, true
 	}
-	return c.remediations.StoreOf(resource)
+	return c.Remediations.StoreOf(resource)
 }

@@ -9,7 +9,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 
 	"github.com/nhc-controller/nhc-controller/pkg/batch"
@@ -163,7 +162,7 @@ func (c *Controller) rememberOutcomes(ctx context.Context, s *snapshot, results 
 			if apierrors.IsForbidden(outcome.Err) {
 				// A missing permission concerns the whole kind. A quota or a webhook does not. The review
 				// of the permissions tells which it was.
-				c.recheckKinds(result.Plan)
+				c.remediations.RecheckWritten(result.Plan.Actions)
 			}
 		case outcome.Result == remediation.Recovered: // Until the cache shows it, the same would be done again.
 			state.attempts.Failed(keyOf(node), outcome, now)
@@ -194,27 +193,4 @@ func (f *failures) log(ctx context.Context) {
 	if f.nodes > 0 {
 		klog.FromContext(ctx).Error(f.first, "Acting on nodes failed, retrying", "nodes", f.nodes, "first", f.node)
 	}
-}
-
-// recheckKinds has the kinds that a plan writes probed again.
-func (c *Controller) recheckKinds(plan *remediation.NodePlan) {
-	for kind := range kindsOf(plan) {
-		c.remediations.Recheck(kind)
-	}
-}
-
-// kindsOf returns the kinds that a plan writes.
-func kindsOf(plan *remediation.NodePlan) sets.Set[schema.GroupKind] {
-	kinds := sets.New[schema.GroupKind]()
-	for _, action := range plan.Actions {
-		switch action := action.(type) {
-		case remediation.Create:
-			kinds.Insert(action.Object.GroupVersionKind().GroupKind())
-		case remediation.Delete:
-			kinds.Insert(action.CR.GroupVersionKind().GroupKind())
-		case remediation.MarkTimedOut:
-			kinds.Insert(action.CR.GroupVersionKind().GroupKind())
-		}
-	}
-	return kinds
 }

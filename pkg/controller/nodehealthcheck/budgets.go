@@ -4,11 +4,7 @@
 package nodehealthcheck
 
 import (
-	"slices"
 	"time"
-
-	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/budget"
@@ -56,58 +52,15 @@ func (c *Controller) Observe(node string) budget.Observation {
 			observed.Merge(budget.Observation{Remediating: true, Started: started})
 		}
 	}
-	if !observed.Remediating {
-		observed.Remediating = c.recordedUnread(node)
-	}
 	return observed
 }
 
-// Remediating returns the names of all nodes that have a CR, or may have one.
+// Remediating returns the names of all nodes that have a CR.
 func (c *Controller) Remediating() (names []string) {
 	for _, indexer := range c.remediations.Caches() {
 		names = append(names, indexer.ListIndexFuncValues(byNode)...)
 	}
-	if len(c.unreadKinds()) == 0 {
-		return names
-	}
-	nhcs, _ := c.nhcs.List(labels.Everything()) // A cache in memory has no errors.
-	for _, nhc := range nhcs {
-		for i := range nhc.Status.UnhealthyNodes {
-			if entry := &nhc.Status.UnhealthyNodes[i]; len(entry.Remediations) > 0 {
-				names = append(names, entry.Name)
-			}
-		}
-	}
 	return names
-}
-
-// recordedUnread reports whether status names a CR of a node whose kind cannot be read: it counts
-// as existing (spec 6.8).
-func (c *Controller) recordedUnread(node string) bool {
-	unread := c.unreadKinds()
-	if len(unread) == 0 {
-		return false
-	}
-	nhcs, _ := c.nhcs.List(labels.Everything()) // A cache in memory has no errors.
-	return slices.ContainsFunc(nhcs, func(nhc *v1alpha1.NodeHealthCheck) bool {
-		return slices.ContainsFunc(nhc.Status.UnhealthyNodes, func(entry v1alpha1.UnhealthyNode) bool {
-			return entry.Name == node && slices.ContainsFunc(entry.Remediations, func(cr v1alpha1.Remediation) bool {
-				return unread[cr.Resource.GroupVersionKind().GroupKind()]
-			})
-		})
-	})
-}
-
-// unreadKinds returns the kinds of CRs that are wanted and cannot be read.
-func (c *Controller) unreadKinds() map[schema.GroupKind]bool {
-	unread := map[schema.GroupKind]bool{}
-	nhcs, _ := c.nhcs.List(labels.Everything())
-	for kind := range c.slotKinds(nhcs) {
-		if _, err := c.remediations.Cache(kind); err != nil && !c.remediations.Gone(kind) {
-			unread[kind] = true
-		}
-	}
-	return unread
 }
 
 // Names returns the names of the NodeHealthChecks.

@@ -15,9 +15,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -40,6 +38,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/nodeindex"
 	"github.com/nhc-controller/nhc-controller/pkg/reconcile"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/execute"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/kinds"
 	"github.com/nhc-controller/nhc-controller/pkg/sightings"
 	"github.com/nhc-controller/nhc-controller/pkg/slot"
 	"github.com/nhc-controller/nhc-controller/pkg/staleness"
@@ -62,6 +61,8 @@ type Config struct {
 	LeaseNamespace string
 	// CRDs watches the metadata of CustomResourceDefinitions.
 	CRDs cache.SharedIndexInformer
+	// Remediations are the kinds of CRs, shared by the controllers of this process. The caller runs them.
+	Remediations *kinds.Kinds
 	// Freshness follows all informers. The caller runs it. Nil means that they follow the API server.
 	Freshness *watches.Freshness
 	Recorder  events.EventRecorder
@@ -111,18 +112,13 @@ type Controller struct {
 	// templates and remediations are the kinds that the NodeHealthChecks refer to,
 	// and the kinds of the CRs.
 	templates    *watches.Set[schema.GroupVersionKind]
-	remediations *watches.Set[schema.GroupKind]
+	remediations *kinds.Kinds
 	// platform are the optional kinds of OpenShift and Cluster API.
 	platform     *watches.Set[schema.GroupVersionKind]
 	platformSeen platformSeen
 
-	slot        slot.Reservation
-	refusals    slot.Refusals
-	keptKindsMu sync.Mutex // See keepKinds.
-	// searching means that the controller has not yet discovered the kinds that may have CRs of former
-	// templates.
-	searching atomic.Bool
-	crds      cache.SharedIndexInformer
+	slot     slot.Reservation
+	refusals slot.Refusals
 
 	index *nodeindex.Index
 	// sightings are those of Config, never nil.
@@ -179,8 +175,6 @@ func New(ctx context.Context, config Config) (*Controller, error) {
 	if c.budgets = config.Budgets; c.budgets == nil {
 		c.budgets = budget.None{}
 	}
-	c.crds = config.CRDs
-	c.searching.Store(true)
 	c.watchKinds(config)
 	c.freshness.Subscribe(c.SyncAll)
 	if err := c.registerHandlers(ctx, config); err != nil {
@@ -204,21 +198,11 @@ func (c *Controller) watchKinds(config Config) {
 	templates.Parse, templates.Handler, templates.Changed = parseTemplate, c.templateHandler(), c.enqueue
 	c.templates = watches.NewSet[schema.GroupVersionKind](templates)
 
-	remediations := readOnly
-	remediations.Name, remediations.CRDs, remediations.Indexers = "remediations", watches.CRDsIn(config.CRDs), crIndexers
-	remediations.Verbs = []string{"get", "list", "watch", "create", "patch", "delete"}
-	remediations.Parse, remediations.Handler = c.parseCR, c.remediationHandler()
-	remediations.Changed = func(owners []string) {
-		c.keepKinds()
-		if slices.Contains(owners, keeper) {
-			c.SyncAll() // It is not known which CRs exist.
-		}
-		c.enqueue(slices.DeleteFunc(owners, func(owner string) bool { return owner == keeper }))
-		c.enqueueLeft()
-		c.ControlPlaneChanged()
+	c.remediations = config.Remediations
+	c.remediations.Use(kinds.User{Indexers: crIndexers, Parsed: c.recordCR, Changed: c.remediationChanged, KindsChanged: func() {
+		c.SyncAll() // It was not known which CRs exist.
 		c.budgets.NodesChanged()
-	}
-	c.remediations = watches.NewSet[schema.GroupKind](remediations)
+	}})
 
 	platform := readOnly
 	platform.Name, platform.Optional = "platform", true
@@ -231,11 +215,7 @@ func (c *Controller) watchKinds(config Config) {
 func (c *Controller) RunWatches(ctx context.Context) {
 	var wg sync.WaitGroup
 	wg.Go(func() { c.templates.Run(ctx) })
-	wg.Go(func() { c.remediations.Run(ctx) })
 	wg.Go(func() { c.platform.Run(ctx) })
-	if c.searching.Load() {
-		wg.Go(func() { c.findKinds(ctx) })
-	}
 	wg.Wait()
 }
 

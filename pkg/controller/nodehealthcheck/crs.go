@@ -6,11 +6,10 @@ package nodehealthcheck
 import (
 	"cmp"
 	"errors"
+	"maps"
 	"slices"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -30,8 +29,9 @@ type ownCRs struct {
 	read       map[string][]*object.CR
 	unreadable map[string][]v1alpha1.Remediation
 	// incomplete means that a kind could not be read: there may be CRs of it that
-	// status does not name.
+	// status does not name. unread says why nothing may begin, nil if all CRs are known.
 	incomplete bool
+	unread     error
 	// lost are the CRs of unreadable kinds whose deletion was requested.
 	lost []types.UID
 	// gone are CRs, as they were seen last, that no cache shows any more.
@@ -60,11 +60,11 @@ func (o *ownCRs) nodes() []string {
 // templates, the kinds that its status names, and the kinds that have one of its CRs. A CR that status names
 // and that cannot be read counts as existing (spec 6.8).
 func (c *Controller) findCRs(nhc *v1alpha1.NodeHealthCheck, state *nhcState) (*ownCRs, error) {
-	if err := c.keptKindsRead(); err != nil {
+	if err := c.remediations.Ready(); err != nil {
 		return nil, err
 	}
 	crs := &ownCRs{read: map[string][]*object.CR{}, unreadable: map[string][]v1alpha1.Remediation{}}
-	_, kinds := wantedKinds(nhc)
+	_, kinds, _ := wantedKinds(nhc)
 	for kind, indexer := range c.remediations.Caches() {
 		if keys, err := indexer.IndexKeys(byOwner, nhc.Name); err != nil || len(keys) > 0 {
 			kinds.Insert(kind)
@@ -84,6 +84,7 @@ func (c *Controller) findCRs(nhc *v1alpha1.NodeHealthCheck, state *nhcState) (*o
 			crs.addCached(indexer, nhc.Name)
 		}
 	}
+	crs.unread = c.remediations.Unread(slices.Collect(maps.Keys(unread))...)
 	crs.addRecorded(nhc, unread)
 	caches := c.remediations.Caches()
 	if len(unread) > 0 {
@@ -173,44 +174,7 @@ func (o *ownCRs) addUnseen(crs []*object.CR, unread map[schema.GroupKind]bool, c
 // othersRemediate reports whether any NodeHealthCheck has a CR for the node, or may have one. The
 // caller has none.
 func (c *Controller) othersRemediate(node string) bool {
-	return len(c.remediatingNode(node)) > 0 || c.namedUnread(node) || c.heldUnread(node)
-}
-
-// heldUnread reports whether a NodeHealthCheck with unreadable kinds holds the lease of a node. It may have a
-// CR for the node that its status does not name yet, or no longer names (spec P5, P8).
-func (c *Controller) heldUnread(node string) bool {
-	lease := watches.Cached[*coordinationv1.Lease](c.leaseStore, c.leaseNamespace+"/"+object.LeaseName(node))
-	nhc, held := object.NHCOfHolder(remediation.LeaseHolder(lease))
-	if !held {
-		return false
-	}
-	for kind := range c.remediations.Wanted(nhc) {
-		if c.unread(kind) {
-			return true
-		}
-	}
-	return false
-}
-
-// unread reports whether there may be CRs of a kind that cannot be read.
-func (c *Controller) unread(kind schema.GroupKind) bool {
-	_, err := c.remediations.Cache(kind)
-	return err != nil && !c.remediations.Gone(kind)
-}
-
-// namedUnread reports whether the status of a NodeHealthCheck names a CR for the node
-// that cannot be read: it counts as existing (spec 6.8).
-func (c *Controller) namedUnread(node string) bool {
-	nhcs, err := c.nhcs.List(labels.Everything())
-	if err != nil {
-		return true
-	}
-	unread := func(cr v1alpha1.Remediation) bool { return c.unread(cr.Resource.GroupVersionKind().GroupKind()) }
-	return slices.ContainsFunc(nhcs, func(nhc *v1alpha1.NodeHealthCheck) bool {
-		return slices.ContainsFunc(nhc.Status.UnhealthyNodes, func(entry v1alpha1.UnhealthyNode) bool {
-			return entry.Name == node && slices.ContainsFunc(entry.Remediations, unread)
-		})
-	})
+	return len(c.remediatingNode(node)) > 0 || c.remediations.AnyUnread() != nil
 }
 
 // findForeign finds the CRs of others that may block a CR.
@@ -218,7 +182,7 @@ func (c *Controller) findForeign(s *snapshot) error {
 	owner := object.OwnerOf(s.nhc)
 	for i, step := range s.templates.Steps {
 		template := s.templates.Templates[i]
-		if template == nil || s.templates.Problem != nil {
+		if template == nil || s.templates.Problem != nil || s.templates.Unread != "" {
 			continue // It does not begin.
 		}
 		kind, _ := step.RemediationKind()

@@ -79,11 +79,11 @@ func (c *Controller) end(ctx context.Context, name string) error {
 	holder := object.Owner{Kind: v1alpha1.Kind, Name: name}.LeaseHolder()
 	held := watches.Indexed[*coordinationv1.Lease](c.leaseStore, leasesByHolder, holder)
 	if len(held) > 0 {
-		if err := c.keptKindsRead(); err != nil {
+		if err := c.remediations.Ready(); err != nil {
 			return err
 		}
 	}
-	if len(held) > 0 && len(c.unreadKinds()) == 0 {
+	if len(held) > 0 && c.remediations.AnyUnread() == nil {
 		held = slices.DeleteFunc(held, func(lease *coordinationv1.Lease) bool {
 			node, ok := object.NodeOfLease(lease)
 			return !ok || c.hasCR(node)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/nhc-controller/nhc-controller/pkg/budget"
 	"github.com/nhc-controller/nhc-controller/pkg/nodeindex"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/kinds"
 	"github.com/nhc-controller/nhc-controller/pkg/sightings"
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
@@ -32,7 +33,7 @@ func checksOf(n int, node *corev1.Node) *Controller {
 		machineHealthChecks: noMachineHealthChecks{},
 		queue:               workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]()),
 		index:               nodeindex.New(nodeCache{nodes}),
-		remediations:        watches.NewSet[schema.GroupKind](watches.Config{}),
+		remediations:        &kinds.Kinds{Set: watches.NewSet[schema.GroupKind](watches.Config{})},
 	}
 	for i := range n {
 		nhc := selecting(fmt.Sprintf("pool-%d", i), byRole(fmt.Sprintf("pool-%d", i)))

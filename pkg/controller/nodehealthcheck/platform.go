@@ -239,6 +239,5 @@ func inConflict(nhc *v1alpha1.NodeHealthCheck) bool {
 
 // wasUpgrading reports whether status says that nothing begins because of an upgrade.
 func wasUpgrading(nhc *v1alpha1.NodeHealthCheck) bool {
-	condition := meta.FindStatusCondition(nhc.Status.Conditions, v1alpha1.ConditionRemediationAllowed)
-	return condition != nil && condition.Status == metav1.ConditionFalse && condition.Reason == string(v1alpha1.DecidedClusterUpgrading)
+	return remediationAllowedReason(nhc) == string(v1alpha1.DecidedClusterUpgrading)
 }

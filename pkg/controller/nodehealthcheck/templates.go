@@ -69,9 +69,6 @@ func (c *Controller) findTemplate(steps []remediation.Step, step remediation.Ste
 	if err != nil {
 		return problemOf(err)
 	}
-	if err := c.templates.Following(step.TemplateKind()); err != nil {
-		return nil, nil, err // It may have been changed long ago (spec 6.5).
-	}
 	template := obj.(*object.Template)
 	if problem := remediation.CheckTemplate(steps, step, template); problem != nil {
 		return template, problem, nil

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -71,22 +72,26 @@ func (c *Controller) Admit(asker budget.Asker, candidates []budget.Request) (map
 	}
 	for kind, checks := range c.healthChecks {
 		if !checks.HasSynced() {
-			return c.refuseUncounted(kind, candidates), revision
+			return c.refuseUncounted("the "+kind+"s have not been read yet", candidates), revision
+		}
+	}
+	if c.Unread != nil {
+		if err := c.Unread(); err != nil {
+			return c.refuseUncounted(err.Error(), candidates), revision
 		}
 	}
 	return c.admit(asker, candidates), revision
 }
 
-// refuseUncounted refuses the candidates that a budget selects, because the remediations of a kind of
-// health checks are not known yet.
-func (c *Controller) refuseUncounted(kind string, candidates []budget.Request) map[string]*budget.Refusal {
+// refuseUncounted refuses the candidates that a budget selects, because not all remediations are known.
+func (c *Controller) refuseUncounted(cause string, candidates []budget.Request) map[string]*budget.Refusal {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.observe()
 	refusals := map[string]*budget.Refusal{}
 	for i := range candidates {
 		if node := candidates[i].Node; c.counts.Concerns(node) {
-			refusals[node] = &budget.Refusal{Message: "the " + kind + "s have not been read yet"}
+			refusals[node] = &budget.Refusal{Message: cause}
 		}
 	}
 	return refusals
@@ -107,18 +112,30 @@ func (c *Controller) admit(asker budget.Asker, candidates []budget.Request) map[
 	return c.counts.Admit(asker, candidates, c.Clock.Now())
 }
 
-// awaitAskers finds out whether all health checks have asked since the process leads. The caller holds mu.
-func (c *Controller) awaitAskers() {
+// maxUnasked is how long a new leader awaits the health checks: what one of them waits for may never be read, and then
+// it is not the budget that keeps its nodes waiting.
+const maxUnasked = time.Minute
+
+// awaitAskers finds out whether all health checks have asked since the process leads. It returns until when it awaits
+// them, zero if that is over. The caller holds mu.
+func (c *Controller) awaitAskers(now time.Time) (until time.Time) {
 	if c.counts.Unasked = c.asked != nil; !c.counts.Unasked {
-		return
+		return time.Time{}
+	}
+	if c.awaited.IsZero() {
+		c.awaited = now.Add(maxUnasked)
 	}
 	for kind, checks := range c.healthChecks {
 		unasked := func(name string) bool { return !c.asked.Has(budget.Asker{Kind: kind, Name: name}) }
-		if known := checks.HasSynced(); !known || slices.ContainsFunc(checks.Names(), unasked) {
-			return
+		switch {
+		case !checks.HasSynced():
+			return time.Time{} // A change follows.
+		case now.Before(c.awaited) && slices.ContainsFunc(checks.Names(), unasked):
+			return c.awaited
 		}
 	}
 	c.asked, c.counts.Unasked = nil, false
+	return time.Time{}
 }
 
 // Revision implements budget.Budgets.
@@ -309,27 +326,21 @@ func (c *Controller) forgetDeleted() {
 	}
 }
 
-// specChanged outdates the earlier admissions, and wakes those that wait: their numbers have changed. A stop of
-// everything concerns all.
+// specChanged outdates the earlier admissions, and syncs all health checks: the numbers of those that wait have changed, and
+// a stop of everything concerns all.
 func (c *Controller) specChanged() {
 	c.revision.Add(1)
-	c.mu.Lock()
-	waiting, before := c.counts.WaitingAskers(), c.stop
-	c.stop = c.counts.Stop()
-	changed := c.stop != before
-	c.mu.Unlock()
-	c.wake(waiting)
-	if changed {
-		c.syncHealthChecks()
-	}
 	c.changed()
+	for _, checks := range c.healthChecks {
+		checks.SyncAll()
+	}
 }
 
 // Stop implements budget.Budgets.
 func (c *Controller) Stop() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.stop
+	return c.counts.Stop()
 }
 
 // readabilityChanged is called when the kind can be read, or cannot any more.
@@ -338,13 +349,5 @@ func (c *Controller) readabilityChanged() {
 	c.changesMu.Lock()
 	c.forgetChanges() // None is observed while the kind cannot be read.
 	c.changesMu.Unlock()
-	c.revision.Add(1)
-	c.SyncAll()
-	c.syncHealthChecks()
-}
-
-func (c *Controller) syncHealthChecks() {
-	for _, checks := range c.healthChecks {
-		checks.SyncAll()
-	}
+	c.specChanged()
 }

@@ -19,6 +19,7 @@ import (
 
 	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/budget"
+	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/execute"
 	"github.com/nhc-controller/nhc-controller/pkg/staleness"
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
@@ -44,7 +45,7 @@ func (c *Controller) evaluate() (next time.Duration) {
 	}
 	c.mu.Lock()
 	c.observe()
-	c.awaitAskers()
+	awaited := c.awaitAskers(now)
 	c.counts.Expire(now)
 	woken := c.counts.Woken(now)
 	for _, obj := range indexer.List() {
@@ -55,7 +56,7 @@ func (c *Controller) evaluate() (next time.Duration) {
 			c.queue.Add(key) // A failed one comes back by itself.
 		}
 	}
-	change := c.counts.NextChange(now)
+	change := health.Earliest(c.counts.NextChange(now), awaited)
 	c.mu.Unlock()
 	c.wake(woken)
 	if change.IsZero() {

@@ -62,18 +62,17 @@ func ReadDetails(ctx context.Context, clients *Clients, snapshot *view.Snapshot,
 		return nil, err
 	}
 	for _, nhc := range snapshot.NodeHealthChecks {
-		for i := range nhc.Status.UnhealthyNodes {
-			if nhc.Status.UnhealthyNodes[i].Name != node {
+		entry := view.EntryOf(nhc, node)
+		if entry == nil {
+			continue
+		}
+		for _, listed := range entry.Remediations {
+			resource, err := clients.readRemediation(ctx, &listed.Resource, details)
+			if err == nil || apierrors.IsNotFound(err) {
 				continue
 			}
-			for _, listed := range nhc.Status.UnhealthyNodes[i].Remediations {
-				resource, err := clients.readRemediation(ctx, &listed.Resource, details)
-				if err == nil || apierrors.IsNotFound(err) {
-					continue
-				}
-				if err := miss(resource, "get", err); err != nil {
-					return nil, err
-				}
+			if err := miss(resource, "get", err); err != nil {
+				return nil, err
 			}
 		}
 	}
@@ -127,25 +126,26 @@ const machines = "machines"
 // snapshot.
 func ReadMachine(ctx context.Context, clients *Clients, snapshot *view.Snapshot, namespace, name string) (*machinehealth.Machine, error) {
 	for _, api := range []string{machinev1beta1.MachineAPIOpenShift, machinev1beta1.MachineAPICluster} {
-		mapping, err := clients.mapping(schema.GroupVersionKind{Group: api, Kind: "Machine"})
-		if meta.IsNoMatchError(err) {
-			continue
-		}
-		var read *unstructured.Unstructured
-		if err == nil {
-			read, err = clients.Dynamic.Resource(mapping.Resource).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
-		}
+		read, err := clients.machine(ctx, schema.GroupVersionKind{Group: api, Kind: "Machine"}, namespace, name)
 		switch {
 		case err == nil:
 			return machinehealth.ParseMachine(read), nil
 		case ctxEnded(err):
 			return nil, Explain(err, "get", machines)
-		case !apierrors.IsNotFound(err):
+		case !apierrors.IsNotFound(err) && !meta.IsNoMatchError(err):
 			resource := machines + "." + api
 			snapshot.Missing = append(snapshot.Missing, view.Missing{Resource: resource, Reason: clients.explain(err, "get", resource).Error()})
 		}
 	}
 	return nil, nil
+}
+
+func (c *Clients) machine(ctx context.Context, kind schema.GroupVersionKind, namespace, name string) (*unstructured.Unstructured, error) {
+	mapping, err := c.mapping(kind)
+	if err != nil {
+		return nil, err
+	}
+	return c.Dynamic.Resource(mapping.Resource).Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
 }
 
 // goneMachines returns the Machines that the annotations of a Node name and that do not exist. What cannot be read, or is
@@ -163,11 +163,7 @@ func (c *Clients) goneMachines(ctx context.Context, snapshot *view.Snapshot, nam
 		if machine.name.Name == "" {
 			continue
 		}
-		mapping, err := c.mapping(machine.kind)
-		if err == nil {
-			_, err = c.Dynamic.Resource(mapping.Resource).Namespace(machine.name.Namespace).Get(ctx, machine.name.Name, metav1.GetOptions{})
-		}
-		switch {
+		switch _, err := c.machine(ctx, machine.kind, machine.name.Namespace, machine.name.Name); {
 		case ctxEnded(err):
 			return nil, Explain(err, "get", machines)
 		case apierrors.IsNotFound(err) && !NotServed(err):

@@ -7,12 +7,13 @@ import (
 	"context"
 	"slices"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	machinev1beta1 "github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/lint"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
 	"github.com/nhc-controller/nhc-controller/pkg/machinehealth"
@@ -41,17 +42,16 @@ func ReadFacts(ctx context.Context, clients *Clients, objects []lint.Object) (*l
 	facts.NodesKnown = !slices.ContainsFunc(facts.Missing, func(missing view.Missing) bool { return missing.Resource == nodes })
 	reader := &factsReader{Clients: clients, facts: facts}
 	for i := range objects {
-		if accepted := objects[i].Accepted; accepted != nil {
-			if err := reader.readAbout(ctx, accepted); err != nil {
-				return nil, err
-			}
+		if err := reader.readAbout(ctx, objects[i].Accepted); err != nil {
+			return nil, err
 		}
 	}
 	return facts, nil
 }
 
 func aboutMachines(object lint.Object) bool {
-	return object.Accepted != nil && object.Accepted.MachineHealthCheck != nil
+	_, is := object.Accepted.(*machinev1beta1.MachineHealthCheck)
+	return is
 }
 
 // NoFacts are the facts about a cluster that does not answer.
@@ -76,22 +76,22 @@ type factsReader struct {
 	facts *lint.Facts
 }
 
-func (r *factsReader) readAbout(ctx context.Context, object *lint.Accepted) error {
-	switch {
-	case object.NodeHealthCheck != nil:
-		for _, step := range remediation.Steps(&object.NodeHealthCheck.Spec) {
+func (r *factsReader) readAbout(ctx context.Context, object any) error {
+	switch object := object.(type) {
+	case *v1alpha1.NodeHealthCheck:
+		for _, step := range remediation.Steps(&object.Spec) {
 			if err := r.readTemplate(ctx, step.Reference); err != nil {
 				return err
 			}
 		}
-	case object.MachineHealthCheck != nil:
-		criteria := machinehealth.NewCriteria(object.MachineHealthCheck)
+	case *machinev1beta1.MachineHealthCheck:
+		criteria := machinehealth.NewCriteria(object)
 		if err := r.readMachines(ctx, criteria.API); err != nil {
 			return err
 		}
 		if criteria.Template != nil {
 			reference := *criteria.Template
-			reference.Namespace = object.MachineHealthCheck.Namespace // Spec M12.1.
+			reference.Namespace = object.Namespace // Spec M12.1.
 			return r.readTemplate(ctx, reference)
 		}
 	}
@@ -130,9 +130,4 @@ func (r *factsReader) miss(resource, verb string, err error) error {
 		r.facts.Missing = append(r.facts.Missing, view.Missing{Resource: resource, Reason: Explain(err, verb, resource).Error()})
 	}
 	return nil
-}
-
-// problem records why a template cannot be used.
-func (r *factsReader) problem(reference *corev1.ObjectReference, problem *remediation.Problem) {
-	r.facts.Templates[lint.ReferenceOf(reference)] = lint.Template{Problem: problem.Message}
 }

@@ -5,7 +5,7 @@ package cluster
 
 import (
 	"context"
-	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -19,38 +19,24 @@ import (
 )
 
 // NodeNames returns the names of all Nodes.
-func NodeNames(ctx context.Context, clients *Clients) ([]string, error) {
-	return names(ctx, clients.nodes())
+func NodeNames(ctx context.Context, clients *Clients) (names []string, err error) {
+	nodes := clients.nodes()
+	err = nodes.list.each(ctx, func(object runtime.Object) error {
+		names = append(names, object.(metav1.Object).GetName())
+		return nil
+	})
+	return names, Explain(err, "list", nodes.resource)
 }
 
-// NodeHealthCheckNames returns the names of all NodeHealthChecks.
-func NodeHealthCheckNames(ctx context.Context, clients *Clients) ([]string, error) {
-	return names(ctx, clients.nodeHealthChecks())
-}
-
-// CheckNames returns the names of all NodeHealthChecks, and of MachineHealthChecks, as namespace/name, if they can be read.
-func CheckNames(ctx context.Context, clients *Clients) ([]string, error) {
-	return names(ctx, clients.nodeHealthChecks(), clients.machineHealthChecks())
-}
-
-// HealthCheckNames returns the names of CheckNames, and of RemediationBudgets, if they can be read.
-func HealthCheckNames(ctx context.Context, clients *Clients) ([]string, error) {
-	return names(ctx, clients.nodeHealthChecks(), clients.machineHealthChecks(), clients.budgets())
-}
-
-// names returns the names of all objects of some kinds. Only the first kind has to be readable.
-func names(ctx context.Context, kinds ...kind) (found []string, err error) {
-	for i, k := range kinds {
-		err := k.list.each(ctx, func(object runtime.Object) error {
-			accessor := object.(metav1.Object)
-			found = append(found, strings.TrimPrefix(accessor.GetNamespace()+"/"+accessor.GetName(), "/"))
-			return nil
-		})
-		if err != nil && i == 0 {
-			return nil, Explain(err, "list", k.resource)
+// Names returns a function with the names of all NodeHealthChecks, and of what else is wanted and can be read.
+func Names(wanted Kinds) func(context.Context, *Clients) ([]string, error) {
+	return func(ctx context.Context, clients *Clients) ([]string, error) {
+		snapshot, err := Read(ctx, clients, wanted)
+		if err != nil {
+			return nil, err
 		}
+		return view.NewOverview(snapshot, time.Time{}).Names(), nil
 	}
-	return found, nil
 }
 
 // ReadObjects reads all NodeHealthChecks, MachineHealthChecks and RemediationBudgets as they are

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/client-go/tools/cache"
+
 	"github.com/nhc-controller/nhc-controller/pkg/dashboard"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
 )
@@ -37,9 +39,17 @@ type Config struct {
 // Cluster is a source of a dashboard that follows a cluster.
 type Cluster struct {
 	Config
-	watch *Watch
+	kinds     []kind
+	informers []cache.SharedIndexInformer
+	running   sync.WaitGroup
+	// changed gets a value when the snapshot may have changed since the last one.
+	changed chan struct{}
 
-	mu       sync.Mutex
+	mu sync.Mutex
+	// listed are the kinds that a list was answered for, if only by an error.
+	listed map[string]bool
+	// failing are the errors of kinds whose last request has failed, by resource.
+	failing  map[string]error
 	state    dashboard.State
 	absent   bool          // No controller is at work.
 	outdated chan struct{} // Closed when the state is.
@@ -53,20 +63,46 @@ type detailsAt struct {
 	missing []view.Missing
 }
 
-// New reads the cluster, and follows it until the context ends. It returns an error if that does not work at all.
+// New reads the cluster, and follows it until the context ends. It waits until it has read what can be read; what cannot is
+// tried again and again. It returns an error if that does not work at all.
 func New(ctx context.Context, config Config) (*Cluster, error) {
-	watch, err := NewWatch(ctx, config.Clients, Everything)
+	c := &Cluster{
+		Config: config, kinds: Everything.of(config.Clients), changed: make(chan struct{}, 1),
+		listed: map[string]bool{}, failing: map[string]error{}, details: map[string]detailsAt{},
+	}
+	var answered []cache.InformerSynced
+	for i := range c.kinds {
+		k := &c.kinds[i]
+		informer, err := c.inform(k)
+		if err != nil {
+			return nil, err
+		}
+		c.informers = append(c.informers, informer)
+		answered = append(answered, func() bool { return informer.HasSynced() || c.refusal(k, false) != nil })
+	}
+	ctx, stop := context.WithCancel(ctx)
+	for _, informer := range c.informers {
+		c.running.Go(func() { informer.RunWithContext(ctx) })
+	}
+	var err error
+	if cache.WaitForCacheSync(ctx.Done(), answered...) {
+		_, err = c.assemble()
+	} else {
+		err = Explain(context.Cause(ctx), "watch", c.kinds[0].resource)
+	}
 	if err != nil {
+		stop()
+		c.running.Wait()
 		return nil, err
 	}
-	c := &Cluster{Config: config, watch: watch, details: map[string]detailsAt{}}
+	context.AfterFunc(ctx, stop)
 	c.publish()
 	return c, nil
 }
 
 // Run publishes what the watch sees until the context of New ends.
 func (c *Cluster) Run(ctx context.Context) {
-	defer c.watch.Wait()
+	defer c.running.Wait()
 	renewal := time.NewTicker(renewalInterval)
 	defer renewal.Stop()
 	for {
@@ -74,10 +110,10 @@ func (c *Cluster) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-renewal.C:
-			if !c.renew(c.watch.Snapshot().Leader) {
+			if !c.renew(c.snapshot().Leader) {
 				continue
 			}
-		case <-c.watch.Changed():
+		case <-c.changed:
 			sleep(ctx, settleTime)
 		}
 		c.publish()
@@ -106,7 +142,7 @@ func (c *Cluster) renew(leader *view.Leader) (changed bool) {
 
 // publish makes the present knowledge the state.
 func (c *Cluster) publish() {
-	snapshot, now := c.watch.Snapshot(), c.Now()
+	snapshot, now := c.snapshot(), c.Now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	next := dashboard.State{Snapshot: snapshot, Version: c.state.Version + 1}

@@ -21,56 +21,35 @@ import (
 
 // readTemplate reads a template. That the controller may use it, its condition Disabled says.
 func (r *factsReader) readTemplate(ctx context.Context, reference corev1.ObjectReference) error {
-	if _, known := r.facts.Templates[lint.ReferenceOf(&reference)]; known {
-		return nil
+	step, key := remediation.Step{Reference: reference}, lint.ReferenceOf(&reference)
+	if _, known := r.facts.Templates[key]; known || step.Incomplete() || remediation.CheckReference(step) != nil {
+		return nil // What is missing in the reference needs no cluster to be seen.
 	}
-	step := remediation.Step{Reference: reference}
-	remediationKind, ok := step.RemediationKind()
-	if !ok || step.Incomplete() {
-		return nil // Which needs no cluster to be seen.
-	}
-	templates, err := r.mapping(step.TemplateKind())
-	if err != nil {
-		return r.notServed(&reference, err)
-	}
-	remediations, err := r.mapping(remediationKind)
-	if err != nil {
-		return r.notServed(&reference, err)
-	}
-	namespaced := templates.Scope.Name() == meta.RESTScopeNameNamespace
-	problem := remediation.CheckScope(step, namespaced)
-	if problem == nil {
-		problem = remediation.CheckRemediationScope(step, namespaced, remediations.Scope.Name() == meta.RESTScopeNameNamespace)
-	}
-	if problem != nil {
-		r.problem(&reference, problem)
-		return nil
-	}
-	known := lint.Template{ClusterScoped: !namespaced}
+	client, resource, err := r.Referred(&reference)
 	var read *unstructured.Unstructured
-	if namespaced {
-		read, err = r.Dynamic.Resource(templates.Resource).Namespace(reference.Namespace).Get(ctx, reference.Name, metav1.GetOptions{})
-	} else {
-		read, err = r.Dynamic.Resource(templates.Resource).Get(ctx, reference.Name, metav1.GetOptions{})
+	if err == nil {
+		read, err = client.Get(ctx, reference.Name, metav1.GetOptions{})
 	}
 	switch {
+	case meta.IsNoMatchError(err):
+		r.facts.Templates[key] = lint.Template{Problem: remediation.NotFound(err.Error()).Message}
 	case apierrors.IsNotFound(err):
-		known.Problem = remediation.Missing(reference).Message
-		known.Others = r.namesOf(ctx, templates.Resource)
+		r.facts.Templates[key] = lint.Template{Problem: remediation.Missing(reference).Message, Others: r.namesOf(ctx, step.TemplateKind())}
 	case err != nil:
-		if err := r.miss(templates.Resource.GroupResource().String(), "get", err); err != nil {
-			return err
-		}
+		return r.miss(resource, "get", err)
 	default:
-		known.Object = object.ParseTemplate(read)
+		r.facts.Templates[key] = lint.Template{Object: object.ParseTemplate(read)}
 	}
-	r.facts.Templates[lint.ReferenceOf(&reference)] = known
 	return nil
 }
 
 // namesOf returns the names of some objects of a kind. Where they cannot be listed there are none to offer.
-func (r *factsReader) namesOf(ctx context.Context, resource schema.GroupVersionResource) (names []string) {
-	list, err := r.Dynamic.Resource(resource).List(ctx, metav1.ListOptions{Limit: 10})
+func (r *factsReader) namesOf(ctx context.Context, kind schema.GroupVersionKind) (names []string) {
+	mapping, err := r.mapping(kind)
+	if err != nil {
+		return nil
+	}
+	list, err := r.Dynamic.Resource(mapping.Resource).List(ctx, metav1.ListOptions{Limit: 10})
 	if err != nil {
 		return nil
 	}
@@ -78,15 +57,6 @@ func (r *factsReader) namesOf(ctx context.Context, resource schema.GroupVersionR
 		names = append(names, strings.TrimPrefix(list.Items[i].GetNamespace()+"/"+list.Items[i].GetName(), "/"))
 	}
 	return names
-}
-
-// notServed records that a kind of a template does not exist, or that this cannot be known.
-func (r *factsReader) notServed(reference *corev1.ObjectReference, err error) error {
-	if !meta.IsNoMatchError(err) {
-		return r.miss(reference.Kind, "find", err)
-	}
-	r.problem(reference, remediation.NotFound(err.Error()))
-	return nil
 }
 
 // mapping returns how a kind is served. Without a version, any will do.

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -17,81 +16,28 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
 )
 
-// Watch is a snapshot that follows the cluster.
-type Watch struct {
-	clients   *Clients
-	kinds     []kind
-	informers []cache.SharedIndexInformer
-	changed   chan struct{}
-	running   sync.WaitGroup
-
-	mu sync.Mutex
-	// listed are the kinds that a list was answered for, if only by an error.
-	listed map[string]bool
-	// failing are the errors of kinds whose last request has failed, by resource.
-	failing map[string]error
-}
-
-// NewWatch follows the kinds until the context ends, and waits until it has read what can be read. What cannot is tried
-// again and again. Wait returns when everything has stopped.
-func NewWatch(ctx context.Context, clients *Clients, wanted Kinds) (*Watch, error) {
-	w := &Watch{clients: clients, kinds: wanted.of(clients), changed: make(chan struct{}, 1), listed: map[string]bool{}, failing: map[string]error{}}
-	var answered []cache.InformerSynced
-	for i := range w.kinds {
-		k := &w.kinds[i]
-		informer, err := w.inform(k)
-		if err != nil {
-			return nil, err
-		}
-		w.informers = append(w.informers, informer)
-		answered = append(answered, func() bool { return informer.HasSynced() || w.refusal(k, false) != nil })
-	}
-	ctx, stop := context.WithCancel(ctx)
-	for _, informer := range w.informers {
-		w.running.Go(func() { informer.RunWithContext(ctx) })
-	}
-	var err error
-	if cache.WaitForCacheSync(ctx.Done(), answered...) {
-		if _, err = w.assemble(); err == nil {
-			context.AfterFunc(ctx, stop)
-			return w, nil
-		}
-	} else {
-		err = Explain(context.Cause(ctx), "watch", w.kinds[0].resource)
-	}
-	stop()
-	w.Wait()
-	return nil, err
-}
-
 // refusal is why a kind has not been read, or is not followed any more, nil if it is, or if there is no answer yet: a watch
 // that begins with a list may be refused where a list is not.
-func (w *Watch) refusal(k *kind, read bool) error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if !read && !w.listed[k.resource] {
+func (c *Cluster) refusal(k *kind, read bool) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !read && !c.listed[k.resource] {
 		return nil
 	}
-	return w.failing[k.resource]
+	return c.failing[k.resource]
 }
 
-// Wait waits until everything has stopped.
-func (w *Watch) Wait() { w.running.Wait() }
-
-// Changed gets a value when the snapshot may have changed since the last one.
-func (w *Watch) Changed() <-chan struct{} { return w.changed }
-
 // inform returns an informer of a kind. The answer to each of its requests is recorded.
-func (w *Watch) inform(k *kind) (cache.SharedIndexInformer, error) {
+func (c *Cluster) inform(k *kind) (cache.SharedIndexInformer, error) {
 	source := &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			list, err := k.list(ctx, options)
-			w.answered(k, true, w.clients.explainForbidden(k, err))
+			c.answered(k, true, c.Clients.explainForbidden(k, err))
 			return list, err
 		},
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 			stream, err := k.watch(ctx, options)
-			w.answered(k, false, err)
+			c.answered(k, false, err)
 			return stream, err
 		},
 	}
@@ -99,10 +45,10 @@ func (w *Watch) inform(k *kind) (cache.SharedIndexInformer, error) {
 	// The errors are shown, not logged.
 	err := errors.Join(informer.SetWatchErrorHandlerWithContext(func(context.Context, *cache.Reflector, error) {}), informer.SetTransform(trim))
 	_, addErr := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: func(any) { w.change() }, DeleteFunc: func(any) { w.change() },
+		AddFunc: func(any) { c.change() }, DeleteFunc: func(any) { c.change() },
 		UpdateFunc: func(any, any) {
 			if !k.quiet {
-				w.change()
+				c.change()
 			}
 		},
 	})
@@ -113,48 +59,47 @@ func (w *Watch) inform(k *kind) (cache.SharedIndexInformer, error) {
 }
 
 // answered records whether a request has failed.
-func (w *Watch) answered(k *kind, list bool, err error) {
+func (c *Cluster) answered(k *kind, list bool, err error) {
 	if ctxEnded(err) {
 		return
 	}
-	w.mu.Lock()
-	_, failed := w.failing[k.resource]
+	c.mu.Lock()
+	_, failed := c.failing[k.resource]
 	if err != nil {
-		w.failing[k.resource] = err
+		c.failing[k.resource] = err
 	} else {
-		delete(w.failing, k.resource)
+		delete(c.failing, k.resource)
 	}
-	w.listed[k.resource] = w.listed[k.resource] || list
-	w.mu.Unlock()
+	c.listed[k.resource] = c.listed[k.resource] || list
+	c.mu.Unlock()
 	if failed != (err != nil) {
-		w.change()
+		c.change()
 	}
 }
 
-func (w *Watch) change() {
+func (c *Cluster) change() {
 	select {
-	case w.changed <- struct{}{}:
+	case c.changed <- struct{}{}:
 	default: // The next look shows this change, too.
 	}
 }
 
-// Snapshot returns the present knowledge. If a kind cannot be read at the moment, it has its last
-// state, and Missing names it.
-func (w *Watch) Snapshot() *view.Snapshot {
-	snapshot, err := w.assemble()
+// snapshot returns the present knowledge. If a kind cannot be read at the moment, it has its last state, and Missing names it.
+func (c *Cluster) snapshot() *view.Snapshot {
+	snapshot, err := c.assemble()
 	if err != nil {
-		return &view.Snapshot{} // NewWatch has found all required kinds.
+		return &view.Snapshot{} // New has found all required kinds.
 	}
 	return snapshot
 }
 
-func (w *Watch) assemble() (*view.Snapshot, error) {
-	answers := make([]answer, len(w.kinds))
+func (c *Cluster) assemble() (*view.Snapshot, error) {
+	answers := make([]answer, len(c.kinds))
 	var outdated []view.Missing
-	for i, informer := range w.informers {
-		k := &w.kinds[i]
+	for i, informer := range c.informers {
+		k := &c.kinds[i]
 		read := informer.HasSynced()
-		err := w.refusal(k, read)
+		err := c.refusal(k, read)
 		if !read {
 			answers[i].err = err
 			continue
@@ -163,10 +108,10 @@ func (w *Watch) assemble() (*view.Snapshot, error) {
 			answers[i].objects = append(answers[i].objects, object.(runtime.Object))
 		}
 		if err != nil {
-			outdated = append(outdated, view.Missing{Resource: "news of " + k.resource, Outdated: true, Reason: w.clients.explain(err, "watch", k.resource).Error()})
+			outdated = append(outdated, view.Missing{Resource: "news of " + k.resource, Outdated: true, Reason: c.Clients.explain(err, "watch", k.resource).Error()})
 		}
 	}
-	snapshot, err := w.clients.assemble(w.kinds, answers)
+	snapshot, err := c.Clients.assemble(c.kinds, answers)
 	if err == nil {
 		snapshot.Missing = append(snapshot.Missing, outdated...)
 	}

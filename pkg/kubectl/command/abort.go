@@ -17,6 +17,7 @@ import (
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/cluster"
+	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
 )
 
 // abortOptions are the flags of abort.
@@ -39,7 +40,7 @@ them first, and asks. ` + irrevocable + `.
 The check stays paused until you resume it. It takes delete on the remediation objects, which no
 shipped role permits.`,
 		Example:           `  kubectl nhc abort workers --reason "switch failure, not the nodes; ask Kim"`,
-		ValidArgsFunction: r.complete(false, cluster.NodeHealthCheckNames, false),
+		ValidArgsFunction: r.complete(false, cluster.Names(cluster.Kinds{}), false),
 		Args: func(command *cobra.Command, args []string) error {
 			err := between(1, 1, v1alpha1.Kind, nodeHealthCheck.lister)(command, args)
 			switch {
@@ -50,6 +51,7 @@ shipped role permits.`,
 			case options.reason == "":
 				return errNoReason
 			}
+			options.reason = view.Clean(options.reason) // A reason is one line.
 			return nil
 		},
 	}, func(ctx context.Context, c *change, args []string) error {

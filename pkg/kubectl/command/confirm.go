@@ -44,13 +44,13 @@ deleted then, and the controller removes the annotation.`,
 // confirm gives a node the annotation that ends its healthy delay (spec 16.6). A node that
 // is not healthy does not get it: it would end the next delay, and no user would have looked at the node then.
 func (c *change) confirm(ctx context.Context, t target) (result, error) {
-	return c.update(ctx, t, func(node *unstructured.Unstructured) (edit, error) {
+	return c.update(ctx, t, func(node *unstructured.Unstructured) (string, error) {
 		if _, confirmed := node.GetAnnotations()[v1alpha1.AnnotationManuallyConfirmedHealthy]; confirmed {
-			return edit{text: "is confirmed already: the controller is about to delete its remediation objects"}, nil
+			return "is confirmed already: the controller is about to delete its remediation objects", nil
 		}
 		checks, err := c.NHC.RemediationV1alpha1().NodeHealthChecks().List(ctx, metav1.ListOptions{})
 		if err != nil {
-			return edit{}, cluster.Explain(err, "list", v1alpha1.Plural)
+			return "", cluster.Explain(err, "list", v1alpha1.Plural)
 		}
 		var delaying []string
 		for j := range checks.Items {
@@ -59,15 +59,13 @@ func (c *change) confirm(ctx context.Context, t target) (result, error) {
 			case entry.HealthyDelayed != nil && *entry.HealthyDelayed:
 				delaying = append(delaying, checks.Items[j].Name)
 			case entry.ConditionsHealthyTimestamp == nil:
-				return edit{}, &cluster.Error{Sentence: fmt.Sprintf("%s is not healthy, as NodeHealthCheck %s reports: confirm it when it is.", t, checks.Items[j].Name)}
+				return "", &cluster.Error{Sentence: fmt.Sprintf("%s is not healthy, as NodeHealthCheck %s reports: confirm it when it is.", t, checks.Items[j].Name)}
 			}
 		}
 		if len(delaying) == 0 {
-			return edit{text: "needs no confirmation: no NodeHealthCheck keeps its remediation objects for healthyDelay"}, nil
+			return "needs no confirmation: no NodeHealthCheck keeps its remediation objects for healthyDelay", nil
 		}
-		return edit{
-			text: "is confirmed to be healthy: its remediation objects of " + strings.Join(delaying, ", ") + " are deleted now",
-			verb: "patch", body: metadata(map[string]any{"annotations": map[string]any{v1alpha1.AnnotationManuallyConfirmedHealthy: ""}}),
-		}, nil
+		node.SetAnnotations(with(node.GetAnnotations(), v1alpha1.AnnotationManuallyConfirmedHealthy, "", true))
+		return "is confirmed to be healthy: its remediation objects of " + strings.Join(delaying, ", ") + " are deleted now", nil
 	})
 }

@@ -14,7 +14,6 @@ import (
 	"net"
 	"net/http"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -59,18 +58,10 @@ The address has a token in it: who knows it sees what you may see. Ctrl-C ends i
 			if err != nil {
 				return err
 			}
-			ctx, cancel := context.WithCancel(command.Context())
-			defer cancel()
-			source, err := cluster.New(ctx, cluster.Config{Clients: clients, LeaseNamespace: leaseNamespace, Now: r.Now})
-			if err != nil {
-				return err
-			}
-			var running sync.WaitGroup
-			defer running.Wait()
-			defer cancel()
-			running.Go(func() { source.Run(ctx) })
-			pages := dashboard.New(dashboard.Config{Source: source, Now: r.Now, Cluster: r.clusterName()})
-			return r.serve(ctx, pages, port)
+			config := cluster.Config{Clients: clients, LeaseNamespace: leaseNamespace}
+			return r.follow(command.Context(), config, func(ctx context.Context, source *cluster.Cluster) error {
+				return r.serve(ctx, dashboard.New(dashboard.Config{Source: source, Now: r.Now, Cluster: r.clusterName()}), port)
+			})
 		},
 	}
 	command.Flags().IntVar(&port, "port", 0, "Port to listen on, 0 for any that is free")

@@ -32,7 +32,7 @@ spec.remediationHistoryLimit. The dashboard draws them.`,
   kubectl nhc history node/node-3 -o wide`,
 		GroupID:           looking,
 		Args:              between(0, 1, "node or health check", "kubectl nhc status"),
-		ValidArgsFunction: r.complete(false, cluster.CheckNames, true),
+		ValidArgsFunction: r.complete(false, cluster.Names(cluster.Kinds{MachineHealthChecks: true}), true),
 		RunE: func(command *cobra.Command, args []string) error {
 			now := r.Now()
 			filter := view.Filter{}

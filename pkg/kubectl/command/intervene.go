@@ -5,18 +5,18 @@ package command
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/jsonmergepatch"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/util/retry"
 
@@ -96,7 +96,7 @@ func (c *change) explained(ctx context.Context, t target, err error) error {
 	if !apierrors.IsNotFound(err) || cluster.NotServed(err) {
 		return err
 	}
-	list, name := cluster.CheckNames, strings.TrimPrefix(t.namespace+"/"+t.name, "/")
+	list, name := cluster.Names(cluster.Kinds{MachineHealthChecks: true}), strings.TrimPrefix(t.namespace+"/"+t.name, "/")
 	if t.subject == node {
 		list = cluster.NodeNames
 	}
@@ -132,35 +132,23 @@ func (c *change) sent() []string {
 	return nil
 }
 
-// edit is what is to become of an object.
-type edit struct {
-	text string
-	// verb is patch, create or delete, empty if nothing has to be done.
-	verb string
-	// body is a merge patch, or the new object.
-	body map[string]any
-}
-
 // update writes what change makes of an object, bound to the version that was read. It tries again if another client has
-// changed the object in between. The object is empty if it may be created.
-func (c *change) update(ctx context.Context, t target, change func(*unstructured.Unstructured) (edit, error)) (made result, err error) {
-	var client dynamic.ResourceInterface = c.Dynamic.Resource(t.resource)
-	if t.namespace != "" {
-		client = c.Dynamic.Resource(t.resource).Namespace(t.namespace)
-	}
+// changed the object in between. An object that is there only while it has reasons is empty if it is not there.
+func (c *change) update(ctx context.Context, t target, change func(*unstructured.Unstructured) (text string, err error)) (made result, err error) {
+	client := c.Dynamic.Resource(t.resource).Namespace(t.namespace)
 	err = retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-		object, err := client.Get(ctx, t.name, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) && !cluster.NotServed(err) && t.create != nil {
-			object, err = &unstructured.Unstructured{Object: map[string]any{}}, nil
+		before, err := client.Get(ctx, t.name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) && !cluster.NotServed(err) && t.temporary {
+			before, err = &unstructured.Unstructured{}, nil
 		}
 		if err != nil {
 			return cluster.Explain(err, "get", t.resource.Resource)
 		}
-		wanted, err := change(object)
-		if err == nil && wanted.verb != "" {
-			object, err = c.write(ctx, client, t, object, wanted)
+		made = result{title: t.String(), object: before.DeepCopy()}
+		if made.text, err = change(made.object); err == nil && !equality.Semantic.DeepEqual(before, made.object) {
+			made.changed = true
+			made.object, err = c.write(ctx, client, t, before, made.object)
 		}
-		made = result{title: t.String(), object: object, changed: wanted.verb != "", text: wanted.text}
 		return err
 	})
 	if apierrors.IsConflict(err) {
@@ -170,33 +158,45 @@ func (c *change) update(ctx context.Context, t target, change func(*unstructured
 }
 
 // write makes one change, unless another client was faster: then the error is a conflict.
-func (c *change) write(ctx context.Context, client dynamic.ResourceInterface, t target, object *unstructured.Unstructured, wanted edit) (written *unstructured.Unstructured, err error) {
-	version := object.GetResourceVersion()
-	switch wanted.verb {
-	case "create":
-		written, err = client.Create(ctx, &unstructured.Unstructured{Object: wanted.body}, metav1.CreateOptions{DryRun: c.sent(), FieldManager: FieldManager})
-	case "delete":
-		written = object
+func (c *change) write(ctx context.Context, client dynamic.ResourceInterface, t target, before, after *unstructured.Unstructured) (written *unstructured.Unstructured, err error) {
+	verb, version := "patch", before.GetResourceVersion()
+	switch {
+	case before.Object == nil:
+		verb = "create"
+		written, err = client.Create(ctx, after, metav1.CreateOptions{DryRun: c.sent(), FieldManager: FieldManager})
+	case after.Object == nil:
+		verb, written = "delete", before
 		err = client.Delete(ctx, t.name, metav1.DeleteOptions{DryRun: c.sent(), Preconditions: &metav1.Preconditions{ResourceVersion: &version}})
 	default:
-		fields, _ := wanted.body["metadata"].(map[string]any)
-		metadata := map[string]any{"resourceVersion": version}
-		maps.Copy(metadata, fields)
-		wanted.body["metadata"] = metadata
-		body, encodeErr := json.Marshal(wanted.body)
-		if encodeErr != nil {
-			return nil, fmt.Errorf("encoding the patch: %w", encodeErr)
+		var patch []byte
+		if patch, err = mergePatch(before, after); err != nil {
+			return nil, err
 		}
-		written, err = client.Patch(ctx, t.name, types.MergePatchType, body, metav1.PatchOptions{DryRun: c.sent(), FieldManager: FieldManager})
+		written, err = client.Patch(ctx, t.name, types.MergePatchType, patch, metav1.PatchOptions{DryRun: c.sent(), FieldManager: FieldManager})
 	}
 	switch resource := t.resource.GroupResource(); {
 	case apierrors.IsAlreadyExists(err): // Another user has created it: look again.
 		return nil, apierrors.NewConflict(resource, t.name, err)
 	case apierrors.IsConflict(err):
 		return nil, err
-	case wanted.verb == "delete" && apierrors.IsNotFound(err):
-		return object, nil
+	case verb == "delete" && apierrors.IsNotFound(err):
+		return before, nil
 	default:
-		return written, cluster.Explain(err, wanted.verb, resource.Resource)
+		return written, cluster.Explain(err, verb, resource.Resource)
 	}
+}
+
+// mergePatch makes one version of an object of another, and has the resourceVersion of both.
+func mergePatch(before, after *unstructured.Unstructured) ([]byte, error) {
+	unversioned := before.DeepCopy()
+	unversioned.SetResourceVersion("")
+	original, err := unversioned.MarshalJSON()
+	if err != nil {
+		return nil, fmt.Errorf("encoding the object: %w", err)
+	}
+	modified, err := after.MarshalJSON()
+	if err != nil {
+		return nil, fmt.Errorf("encoding the object: %w", err)
+	}
+	return jsonmergepatch.CreateThreeWayJSONMergePatch(original, modified, original)
 }

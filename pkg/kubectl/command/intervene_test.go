@@ -179,6 +179,14 @@ func requireHas(t *testing.T, fields string, object *unstructured.Unstructured) 
 	require.JSONEq(t, fields, string(encoded))
 }
 
+// TestReasonOfSeveralLines: it is one reason.
+func TestReasonOfSeveralLines(t *testing.T) {
+	t.Parallel()
+	options := scope{reason: "disk is replaced,\nask Kim", all: true}
+	require.NoError(t, options.check(nil, true))
+	require.Equal(t, "disk is replaced, ask Kim", options.reason)
+}
+
 // TestLabelWithoutReason: a label that was set by hand is a pause without a reason.
 func TestLabelWithoutReason(t *testing.T) {
 	t.Parallel()

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	machinev1beta1 "github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/admission"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/cluster"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/lint"
@@ -54,7 +55,7 @@ It exits with 0 if there are no errors, with 1 if there are, and with 2 if it co
   helm template ./chart | kubectl nhc lint -f -`,
 		GroupID:           looking,
 		Args:              between(0, 1, "health check or budget", "kubectl nhc status"),
-		ValidArgsFunction: r.complete(false, cluster.HealthCheckNames, false),
+		ValidArgsFunction: r.complete(false, cluster.Names(cluster.Kinds{Budgets: true, MachineHealthChecks: true}), false),
 		RunE: func(command *cobra.Command, args []string) error {
 			return r.runLint(command.Context(), &options, args)
 		},
@@ -129,9 +130,7 @@ func (r *root) lintFiles(ctx context.Context, rules *admission.Rules, options *l
 		if err != nil {
 			return nil, err
 		}
-		alike := func(other lint.Object) bool { return judged.SameLine(&other) }
-		if at := slices.IndexFunc(objects, alike); at >= 0 {
-			objects[at].Share(&judged)
+		if slices.ContainsFunc(objects, func(other lint.Object) bool { return judged.SameLine(&other) }) {
 			continue
 		}
 		has[document.Source] = has[document.Source] || !judged.Skipped
@@ -160,16 +159,14 @@ func judgeDocument(ctx context.Context, rules *admission.Rules, document *admiss
 	}
 	wrong, skipped := lint.Recognize(document.Object)
 	if skipped != "" {
-		object := lint.Skip(document.Source, skipped)
-		object.Kind, object.Namespace, object.Name = document.Object.GetKind(), document.Object.GetNamespace(), document.Object.GetName()
-		return object, nil
+		return lint.Skip(document.Source, skipped), nil
 	}
 	if wrong != nil {
 		object := objectOf(document.Object, source)
 		object.Findings, object.Line = append(object.Findings, *wrong), document.Line
 		return object, nil
 	}
-	judged, err := judge(ctx, rules, document.Object, source)
+	judged, err := judge(ctx, rules, document.Object, source, document.Partial)
 	judged.Line = document.Line
 	return judged, err
 }
@@ -179,15 +176,18 @@ func objectOf(object *unstructured.Unstructured, source string) lint.Object {
 	return lint.Object{Source: source, Kind: object.GetKind(), Namespace: object.GetNamespace(), Name: object.GetName(), Findings: []lint.Finding{}}
 }
 
-// judge returns an object of a known kind with what admission says of it.
-func judge(ctx context.Context, rules *admission.Rules, object *unstructured.Unstructured, source string) (lint.Object, error) {
+// judge returns an object of a known kind with what admission says of it. Of a partial one, only unknown fields are wrong
+// in any case.
+func judge(ctx context.Context, rules *admission.Rules, object *unstructured.Unstructured, source string, partial bool) (lint.Object, error) {
 	judged := objectOf(object, source)
 	answer, err := rules.Create(ctx, object)
 	if err != nil {
 		return judged, err
 	}
 	for _, cause := range answer.Causes {
-		judged.Refuse(cause.Field, cause.Message)
+		if !partial {
+			judged.Refuse(cause.Field, cause.Message)
+		}
 	}
 	judged.NameKeys(object)
 	for _, path := range answer.Unknown {
@@ -207,7 +207,7 @@ func judge(ctx context.Context, rules *admission.Rules, object *unstructured.Uns
 		judged.Refuse("", err.Error())
 		return judged, nil
 	}
-	if mhc := accepted.MachineHealthCheck; mhc != nil {
+	if mhc, is := accepted.(*machinev1beta1.MachineHealthCheck); is && !partial {
 		if denial := lint.Denial(mhc); denial != "" {
 			judged.Refuse("", denial)
 			return judged, nil
@@ -255,7 +255,7 @@ func (r *root) lintCluster(ctx context.Context, rules *admission.Rules, args []s
 		if len(args) > 0 && args[0] != name {
 			continue
 		}
-		judged, err := judge(ctx, rules, object, "")
+		judged, err := judge(ctx, rules, object, "", false)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -44,7 +44,7 @@ Reasons of others stay. For NodeHealthChecks, the ClusterRole nhc-pause is enoug
   kubectl nhc pause node/node-3 --reason "disk is replaced, ask Kim"
   kubectl nhc pause -l topology.kubernetes.io/zone=a --reason "power maintenance"
   kubectl nhc pause --cluster --reason "Incident 4711, ask the storage team"`,
-	}, true, (*change).pauseAll)
+	}, true)
 }
 
 func (r *root) resume() *cobra.Command {
@@ -59,25 +59,32 @@ that ends it, and the exit code is 1.`,
 		Example: `  kubectl nhc resume workers
   kubectl nhc resume node/node-3
   kubectl nhc resume --cluster`,
-	}, false, (*change).resumeAll)
+	}, false)
 }
 
 // scoped completes a command about a scope. One that begins a pause needs a reason.
-func (r *root) scoped(command *cobra.Command, begins bool, do func(*change, context.Context, *scope, []target) error) *cobra.Command {
+func (r *root) scoped(command *cobra.Command, begins bool) *cobra.Command {
 	var options scope
-	command.ValidArgsFunction = r.complete(true, cluster.CheckNames, true)
+	command.ValidArgsFunction = r.complete(true, cluster.Names(cluster.Kinds{MachineHealthChecks: true}), true)
 	command.Args = func(_ *cobra.Command, args []string) error { return options.check(args, begins) }
-	why := "Which one of the reasons to remove"
+	why, do, last := "Which one of the reasons to remove", (*change).resume, (*change).stops
 	if begins {
-		why = "Why, and whom to ask"
+		why, do, last = "Why, and whom to ask", (*change).pause, (*change).takenIn
 	}
 	command.Flags().StringVar(&options.reason, "reason", "", why)
 	command.Flags().StringVarP(&options.selector, "selector", "l", "", "All nodes with these labels")
 	command.Flags().BoolVar(&options.all, "all", false, "All NodeHealthChecks and MachineHealthChecks")
 	command.Flags().BoolVar(&options.cluster, "cluster", false, "The whole cluster")
 	return r.intervention(command, func(ctx context.Context, c *change, args []string) error {
-		targets, err := options.targets(ctx, c.Clients, args)
-		return errors.Join(do(c, ctx, &options, targets), err)
+		targets, missing := options.targets(ctx, c.Clients, args)
+		err := c.each(ctx, targets, func(ctx context.Context, t target) (result, error) { return do(c, ctx, t, options.reason) })
+		if options.cluster && err == nil {
+			err = last(c, ctx)
+		}
+		if !options.cluster || !begins { // Then takenIn has looked.
+			c.warn(ctx)
+		}
+		return errors.Join(err, missing)
 	})
 }
 
@@ -89,6 +96,7 @@ func (s *scope) check(args []string, begins bool) error {
 			given++
 		}
 	}
+	s.reason = view.Clean(s.reason) // A reason is one line.
 	if given != 1 {
 		return &cluster.Error{Sentence: "Name health checks or nodes (node/NAME), or give one of --selector, --all and --cluster."}
 	}
@@ -138,24 +146,6 @@ func (s *scope) targets(ctx context.Context, clients *cluster.Clients, args []st
 // errNoReason says that a reason is missing.
 var errNoReason = &cluster.Error{Sentence: "Say why, with --reason: others see it, and resume by it."}
 
-func (c *change) pauseAll(ctx context.Context, options *scope, targets []target) error {
-	err := c.each(ctx, targets, func(ctx context.Context, t target) (result, error) { return c.pause(ctx, t, options.reason) })
-	if err == nil && options.cluster && c.dryRun == "" {
-		return c.takenIn(ctx)
-	}
-	c.warn(ctx)
-	return err
-}
-
-func (c *change) resumeAll(ctx context.Context, options *scope, targets []target) error {
-	err := c.each(ctx, targets, func(ctx context.Context, t target) (result, error) { return c.resume(ctx, t, options.reason) })
-	if options.cluster && err == nil {
-		err = c.stops(ctx)
-	}
-	c.warn(ctx)
-	return err
-}
-
 // pause adds a reason to those of a target. Reasons of others stay.
 func (c *change) pause(ctx context.Context, t target, reason string) (result, error) {
 	return c.setReasons(ctx, t, func(reasons []string) ([]string, string, error) {
@@ -193,25 +183,20 @@ func (c *change) resume(ctx context.Context, t target, reason string) (result, e
 
 // setReasons writes the reasons that change makes of those that are there.
 func (c *change) setReasons(ctx context.Context, t target, change func([]string) (reasons []string, text string, err error)) (result, error) {
-	return c.update(ctx, t, func(object *unstructured.Unstructured) (edit, error) {
-		exists := len(object.Object) > 0
+	return c.update(ctx, t, func(object *unstructured.Unstructured) (string, error) {
 		var before []string
-		if exists {
+		if object.Object != nil {
 			before = t.reasons(object)
 		}
 		reasons, text, err := change(before)
 		switch {
 		case err != nil || slices.Equal(reasons, before):
-			return edit{text: text}, err
-		case !exists:
-			return edit{text: text, verb: "create", body: t.create(reasons)}, nil
-		case t.create != nil && before == nil:
-			return edit{}, &cluster.Error{Sentence: fmt.Sprintf("There is a %s %s that does not stop everything: give it another name.", t.kind, t.name)}
-		case t.create != nil && len(reasons) == 0:
-			return edit{text: text, verb: "delete"}, nil
-		default:
-			return edit{text: text, verb: "patch", body: t.patch(reasons)}, nil
+			return text, err
+		case t.temporary && object.Object != nil && before == nil:
+			return "", &cluster.Error{Sentence: fmt.Sprintf("There is a %s %s that does not stop everything: give it another name.", t.kind, t.name)}
 		}
+		t.set(object, reasons)
+		return text, nil
 	})
 }
 
@@ -224,6 +209,9 @@ const (
 
 // takenIn waits until a controller has taken the pause of the cluster in, and says what is missing if none does.
 func (c *change) takenIn(ctx context.Context) error {
+	if c.dryRun != "" {
+		return nil
+	}
 	err := wait.PollUntilContextTimeout(ctx, glance, c.patience, true, func(ctx context.Context) (bool, error) {
 		budget, err := c.NHC.NHCV1alpha1().RemediationBudgets().Get(ctx, theCluster.name, metav1.GetOptions{})
 		return err == nil && budget.Status.ObservedGeneration >= budget.Generation, nil

@@ -188,15 +188,17 @@ func (r *root) simulatedFiles(ctx context.Context, files []string) (*view.Snapsh
 	for i := range objects {
 		object := &objects[i]
 		object.Findings = slices.DeleteFunc(object.Findings, func(finding lint.Finding) bool { return finding.Severity != lint.Error })
-		switch accepted := object.Accepted; {
-		case len(object.Findings) > 0:
+		if len(object.Findings) > 0 {
 			refused = append(refused, refusal(object))
-		case accepted != nil && accepted.NodeHealthCheck != nil:
-			accepted.NodeHealthCheck.UID, accepted.NodeHealthCheck.Status = "", v1alpha1.NodeHealthCheckStatus{} // Of another cluster or time.
-			found.NodeHealthChecks = append(found.NodeHealthChecks, accepted.NodeHealthCheck)
-		case accepted != nil && accepted.RemediationBudget != nil:
-			accepted.RemediationBudget.UID, accepted.RemediationBudget.Status = "", nhcv1alpha1.RemediationBudgetStatus{}
-			found.Budgets = append(found.Budgets, accepted.RemediationBudget)
+			continue
+		}
+		switch accepted := object.Accepted.(type) {
+		case *v1alpha1.NodeHealthCheck:
+			accepted.UID, accepted.Status = "", v1alpha1.NodeHealthCheckStatus{} // Of another cluster or time.
+			found.NodeHealthChecks = append(found.NodeHealthChecks, accepted)
+		case *nhcv1alpha1.RemediationBudget:
+			accepted.UID, accepted.Status = "", nhcv1alpha1.RemediationBudgetStatus{}
+			found.Budgets = append(found.Budgets, accepted)
 		default:
 			skipped = append(skipped, strings.TrimSpace(cmp.Or(object.Kind, object.Source)+" "+object.Name))
 		}

@@ -105,7 +105,7 @@ func TestSimulateErrors(t *testing.T) {
 			`standard input: NodeHealthCheck good would be refused: spec.minHealth: unknown field "spec.minHealth".`,
 		},
 		"two objects":       {refused + "\n---\na: [", []string{"-f", "-", "--nodes", "nodes.yaml"}, "standard input, document 2: It is neither YAML nor JSON: "},
-		"no check":          {"{apiVersion: v1, kind: Pod, metadata: {name: a}}", []string{"-f", "-", "--nodes", "nodes.yaml"}, "There is no NodeHealthCheck of remediation.medik8s.io/v1alpha1 to simulate. Skipped, because only NodeHealthChecks and RemediationBudgets are simulated: Pod a."},
+		"no check":          {"{apiVersion: v1, kind: Pod, metadata: {name: a}}", []string{"-f", "-", "--nodes", "nodes.yaml"}, "There is no NodeHealthCheck of remediation.medik8s.io/v1alpha1 to simulate. Skipped, because only NodeHealthChecks and RemediationBudgets are simulated: standard input."},
 		"another group":     {"{apiVersion: machine.openshift.io/v1beta1, kind: NodeHealthCheck, metadata: {name: a}}", []string{"-f", "-", "--nodes", "nodes.yaml"}, `standard input: NodeHealthCheck a would be refused: apiVersion: NodeHealthCheck is remediation.medik8s.io/v1alpha1, not "machine.openshift.io/v1beta1".`},
 		"no file":           {"", []string{"-f", "missing.yaml", "--nodes", "nodes.yaml"}, "Cannot read what is to be checked: stat testdata/simulate/missing.yaml: no such file or directory."},
 		"no nodes":          {"", []string{"-f", "gate.yaml", "--nodes", "missing.yaml"}, "Cannot read the nodes: stat testdata/simulate/missing.yaml: no such file or directory."},

@@ -5,6 +5,9 @@ package command
 
 import (
 	"context"
+	"strings"
+	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -34,7 +37,7 @@ of that name. A MachineHealthCheck is named NAMESPACE/NAME.`,
   kubectl nhc status --watch`,
 		GroupID:           looking,
 		Args:              between(0, 1, "health check or budget", "kubectl nhc status"),
-		ValidArgsFunction: r.complete(false, cluster.HealthCheckNames, false),
+		ValidArgsFunction: r.complete(false, cluster.Names(cluster.Kinds{Budgets: true, MachineHealthChecks: true}), false),
 		RunE: func(command *cobra.Command, args []string) error {
 			clients, err := r.clients()
 			if err != nil {
@@ -97,16 +100,79 @@ func namesOf(overview *view.Overview) *unstructured.UnstructuredList {
 	return list
 }
 
+// redrawInterval is how often a terminal is drawn anew although nothing has changed: times pass. No request is sent for it.
+const redrawInterval = 5 * time.Second
+
+// Escape sequences of a terminal.
+const (
+	home       = "\x1b[H"
+	clearLine  = "\x1b[K"
+	clearBelow = "\x1b[J"
+)
+
 // watchStatus shows the overview now, and again whenever it changes, until the context ends.
 func (r *root) watchStatus(ctx context.Context, clients *cluster.Clients, out *output, show func(*view.Snapshot) (*view.Overview, error)) error {
-	return r.follow(ctx, clients, func(snapshot *view.Snapshot) (string, error) {
-		overview, err := show(snapshot)
-		if err != nil {
-			return "", err
+	return r.follow(ctx, cluster.Config{Clients: clients}, func(ctx context.Context, source *cluster.Cluster) error {
+		var tick <-chan time.Time
+		if _, terminal := r.isTerminal(); terminal && out.forPeople() {
+			ticker := time.NewTicker(redrawInterval)
+			defer ticker.Stop()
+			tick = ticker.C
 		}
-		if out.forPeople() {
-			return r.toText(func(printer *view.Printer) { overview.Print(printer, out.format == formatWide) }), nil
+		for last := ""; ; {
+			state := source.State()
+			overview, err := show(state.Snapshot)
+			switch {
+			case err != nil:
+			case out.forPeople():
+				last, err = r.draw(overview, out, last)
+			default:
+				err = r.printOverview(overview, out)
+			}
+			if err != nil {
+				return err
+			}
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-tick:
+			case <-state.Outdated:
+			}
 		}
-		return "", r.printOverview(overview, out)
 	})
+}
+
+// draw prints an overview unless it is the last one. On a terminal it takes the place of that, without a moment in which
+// nothing is there. Elsewhere an empty line separates them.
+func (r *root) draw(overview *view.Overview, out *output, last string) (drawn string, err error) {
+	var text strings.Builder
+	overview.Print(view.NewPrinter(&text, r.terminalOptions()), out.format == formatWide)
+	drawn = text.String()
+	switch _, terminal := r.isTerminal(); {
+	case drawn == last:
+		return drawn, nil
+	case terminal:
+		return drawn, r.print(home + strings.ReplaceAll(drawn, "\n", clearLine+"\n") + clearBelow)
+	case last != "":
+		return drawn, r.print("\n" + drawn)
+	default:
+		return drawn, r.print(drawn)
+	}
+}
+
+// follow follows the cluster while a function runs.
+func (r *root) follow(ctx context.Context, config cluster.Config, do func(context.Context, *cluster.Cluster) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	config.Now = r.Now
+	source, err := cluster.New(ctx, config)
+	if err != nil {
+		return err
+	}
+	var running sync.WaitGroup
+	running.Go(func() { source.Run(ctx) })
+	err = do(ctx, source)
+	cancel()
+	running.Wait()
+	return err
 }

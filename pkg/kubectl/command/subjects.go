@@ -5,11 +5,13 @@ package command
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -27,10 +29,10 @@ type subject struct {
 	lister string
 	// reasons returns why an object is paused, nothing if it is not.
 	reasons func(*unstructured.Unstructured) []string
-	// patch returns the merge patch that sets the reasons.
-	patch func(reasons []string) map[string]any
-	// create returns the object that exists only while there are reasons. It is nil for objects that exist without.
-	create func(reasons []string) map[string]any
+	// set sets the reasons.
+	set func(object *unstructured.Unstructured, reasons []string)
+	// temporary objects exist only while there are reasons: without, they are empty.
+	temporary bool
 }
 
 var (
@@ -40,12 +42,12 @@ var (
 			requests, _, _ := unstructured.NestedStringSlice(object.Object, "spec", "pauseRequests") // The schema has no other type.
 			return requests
 		},
-		patch: func(reasons []string) map[string]any {
-			var value any // Without a reason, the field goes.
-			if len(reasons) > 0 {
-				value = anySlice(reasons)
+		set: func(object *unstructured.Unstructured, reasons []string) {
+			if len(reasons) == 0 {
+				unstructured.RemoveNestedField(object.Object, "spec", "pauseRequests")
+				return
 			}
-			return map[string]any{"spec": map[string]any{"pauseRequests": value}}
+			_ = unstructured.SetNestedStringSlice(object.Object, reasons, "spec", "pauseRequests") // The schema has no other spec.
 		},
 	}
 	machineHealthCheck = &subject{ // Spec M9.1: the value of the annotation does not matter.
@@ -54,8 +56,8 @@ var (
 			value, is := object.GetAnnotations()[machinev1beta1.AnnotationPaused]
 			return lines(value, is)
 		},
-		patch: func(reasons []string) map[string]any {
-			return metadata(map[string]any{"annotations": map[string]any{machinev1beta1.AnnotationPaused: joined(reasons)}})
+		set: func(object *unstructured.Unstructured, reasons []string) {
+			object.SetAnnotations(with(object.GetAnnotations(), machinev1beta1.AnnotationPaused, strings.Join(reasons, "\n"), len(reasons) > 0))
 		},
 	}
 	node = &subject{
@@ -63,19 +65,13 @@ var (
 		reasons: func(object *unstructured.Unstructured) []string {
 			return lines(object.GetAnnotations()[v1alpha1.AnnotationPauseReason], object.GetLabels()[v1alpha1.LabelExclude] == excluded)
 		},
-		patch: func(reasons []string) map[string]any {
-			label := joined(reasons)
-			if label != nil {
-				label = excluded
-			}
-			return metadata(map[string]any{
-				"labels":      map[string]any{v1alpha1.LabelExclude: label},
-				"annotations": map[string]any{v1alpha1.AnnotationPauseReason: joined(reasons)},
-			})
+		set: func(object *unstructured.Unstructured, reasons []string) {
+			object.SetLabels(with(object.GetLabels(), v1alpha1.LabelExclude, excluded, len(reasons) > 0))
+			object.SetAnnotations(with(object.GetAnnotations(), v1alpha1.AnnotationPauseReason, strings.Join(reasons, "\n"), len(reasons) > 0))
 		},
 	}
 	wholeCluster = &subject{
-		kind: nhcv1alpha1.BudgetKind, resource: nhcv1alpha1.SchemeGroupVersion.WithResource(nhcv1alpha1.BudgetPlural),
+		kind: nhcv1alpha1.BudgetKind, resource: nhcv1alpha1.SchemeGroupVersion.WithResource(nhcv1alpha1.BudgetPlural), temporary: true,
 		reasons: func(object *unstructured.Unstructured) []string {
 			budget := &nhcv1alpha1.RemediationBudget{}
 			if runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, budget) != nil {
@@ -83,14 +79,18 @@ var (
 			}
 			return lines(budget.Spec.Reason, view.StopsAll(budget))
 		},
-		patch: func(reasons []string) map[string]any {
-			return map[string]any{"spec": map[string]any{"reason": joined(reasons)}}
-		},
-		create: func(reasons []string) map[string]any {
-			return map[string]any{
-				"apiVersion": nhcv1alpha1.SchemeGroupVersion.String(), "kind": nhcv1alpha1.BudgetKind, "metadata": map[string]any{"name": view.PauseBudget},
-				"spec": map[string]any{"nodeSelector": map[string]any{}, "maxConcurrent": int64(0), "reason": joined(reasons)},
+		set: func(object *unstructured.Unstructured, reasons []string) {
+			switch {
+			case len(reasons) == 0:
+				object.Object = nil
+				return
+			case object.Object == nil:
+				object.Object = map[string]any{
+					"apiVersion": nhcv1alpha1.SchemeGroupVersion.String(), "kind": nhcv1alpha1.BudgetKind, "metadata": map[string]any{"name": view.PauseBudget},
+					"spec": map[string]any{"nodeSelector": map[string]any{}, "maxConcurrent": int64(0)},
+				}
 			}
+			_ = unstructured.SetNestedField(object.Object, strings.Join(reasons, "\n"), "spec", "reason") // The schema has no other spec.
 		},
 	}
 )
@@ -98,7 +98,15 @@ var (
 // excluded is the value of the label that has an effect (spec 15.1).
 const excluded = "true"
 
-func metadata(fields map[string]any) map[string]any { return map[string]any{"metadata": fields} }
+// with returns labels or annotations in which a key has a value, or is not there.
+func with(values map[string]string, key, value string, there bool) map[string]string {
+	changed := maps.Clone(values)
+	delete(changed, key)
+	if there {
+		changed = labels.Merge(changed, map[string]string{key: value})
+	}
+	return changed
+}
 
 // lines are the reasons in a value that has one on each line. A pause without a reason has an empty one.
 func lines(value string, paused bool) []string {
@@ -106,21 +114,6 @@ func lines(value string, paused bool) []string {
 		return nil
 	}
 	return strings.Split(value, "\n")
-}
-
-// joined is the value that has these reasons, nil without any.
-func joined(reasons []string) any {
-	if len(reasons) == 0 {
-		return nil
-	}
-	return strings.Join(reasons, "\n")
-}
-
-func anySlice(texts []string) (values []any) {
-	for _, text := range texts {
-		values = append(values, text)
-	}
-	return values
 }
 
 // target is an object that is to be paused, or to go on.

@@ -91,10 +91,3 @@ func (o *Object) OtherKind() bool { return o.Skipped && o.Reason == noRules }
 func (o *Object) SameLine(other *Object) bool {
 	return o.Skipped && other.Skipped && o.Source == other.Source && o.Reason == other.Reason
 }
-
-// Share has the line of an object that is skipped stand for another one, too.
-func (o *Object) Share(other *Object) {
-	if o.Kind != other.Kind || o.Namespace != other.Namespace || o.Name != other.Name {
-		o.Kind, o.Namespace, o.Name = "", "", ""
-	}
-}

@@ -80,8 +80,6 @@ type Template struct {
 	Problem string
 	// Others are templates of its kind that exist, if it is missing, as namespace/name.
 	Others []string
-	// ClusterScoped means that its kind has no namespaces.
-	ClusterScoped bool
 	// Object is the template, nil if it was not read.
 	Object *object.Template
 }

@@ -42,12 +42,7 @@ func MachineHealthCheck(mhc *machinev1beta1.MachineHealthCheck, facts *Facts) []
 	if len(selector.MatchLabels)+len(selector.MatchExpressions) == 0 && !criteria.OnlyTermination() {
 		f.advise("spec.selector", "select workers only", "An empty selector selects all Machines of the namespace, those of the control plane, too")
 	}
-	members := 0
-	for _, machine := range selected {
-		if machine.ControlPlane() {
-			members++
-		}
-	}
+	members := len(slices.DeleteFunc(slices.Clone(selected), func(machine *machinehealth.Machine) bool { return !machine.ControlPlane() }))
 	f.mixed("spec.selector", "Machine", members, len(selected))
 	f.sharedMachines(mhc, selected, facts)
 	if !criteria.OnlyTermination() {

@@ -29,7 +29,8 @@ func NodeHealthCheck(nhc *v1alpha1.NodeHealthCheck, facts *Facts) []Finding {
 	if facts.NodesKnown && len(selected) == 0 {
 		f.advise("spec.selector", "check the labels with kubectl get nodes --show-labels", "No node has these labels")
 	}
-	f.mixture("spec.selector", "node", selected, func(node *corev1.Node) bool { return remediation.IsControlPlane(node.Labels) })
+	members := len(slices.DeleteFunc(slices.Clone(selected), func(node *corev1.Node) bool { return !remediation.IsControlPlane(node.Labels) }))
+	f.mixed("spec.selector", "node", members, len(selected))
 	if slices.ContainsFunc(selected, view.Virtual) {
 		f.advise("spec.selector", "leave them out with "+view.LeaveOutVirtual, "It selects virtual nodes, which no remediation repairs")
 	}
@@ -38,7 +39,7 @@ func NodeHealthCheck(nhc *v1alpha1.NodeHealthCheck, facts *Facts) []Finding {
 	f.overlaps(nhc, selected, facts)
 	f.gate(&nhc.Spec, len(selected))
 	f.mostAtOnce(&nhc.Spec, selected, facts)
-	f.storm(&nhc.Spec, len(selected))
+	f.storm(&nhc.Spec)
 	var conditions []condition
 	for _, c := range nhc.Spec.UnhealthyConditions {
 		conditions = append(conditions, condition{kind: c.Type, status: c.Status, duration: c.Duration.Duration})
@@ -62,17 +63,7 @@ func selectedNodes(selector *metav1.LabelSelector, nodes []*corev1.Node) (select
 	return selected
 }
 
-// mixture judges whether a selector selects the control plane and others.
-func (f *findings) mixture(path, noun string, selected []*corev1.Node, controlPlane func(*corev1.Node) bool) {
-	members := 0
-	for _, node := range selected {
-		if controlPlane(node) {
-			members++
-		}
-	}
-	f.mixed(path, noun, members, len(selected))
-}
-
+// mixed judges whether a selector selects the control plane and others.
 func (f *findings) mixed(path, noun string, members, selected int) {
 	if members > 0 && members < selected {
 		f.advise(path, "write one for the control plane, and one for the workers", "It selects %s of the control plane and %s: one limit for both fits neither",
@@ -222,26 +213,11 @@ func poolSizes(limit *intstr.IntOrString) []int {
 	return numbers
 }
 
-// storm judges the threshold of storm recovery, which has to be below what the gate allows (spec 9).
-func (f *findings) storm(spec *v1alpha1.NodeHealthCheckSpec, selected int) {
-	rules := health.StormRulesOf(spec)
-	if !rules.Configured() {
+// storm judges whether there is storm recovery (spec 9).
+func (f *findings) storm(spec *v1alpha1.NodeHealthCheckSpec) {
+	if rules := health.StormRulesOf(spec); !rules.Configured() {
 		f.advise("spec.stormCooldownDuration", "set it to 5m, or to as long as your nodes need to boot",
 			"There is no storm recovery: when the last nodes still boot after an outage, they are remediated as soon as enough others are healthy")
-	}
-	if rules.Threshold == nil {
-		return
-	}
-	if selected == 0 { // With enough nodes, a number does not depend on how many there are.
-		if spec.MaxUnhealthy == nil || spec.MaxUnhealthy.Type == intstr.String {
-			return
-		}
-		selected = spec.MaxUnhealthy.IntValue() + 1
-	}
-	gate := health.EvaluateGate(spec.MinHealthy, spec.MaxUnhealthy, selected, selected)
-	if limit := (health.StormInput{Gate: gate}).Limit(); limit > 0 && *rules.Threshold >= limit {
-		f.advise("spec.stormRecoveryThreshold", fmt.Sprintf("use less than %d, or leave it out", limit),
-			"At most %d may be unhealthy for a remediation to begin: a storm that is calm at %d changes nothing", limit, *rules.Threshold)
 	}
 }
 
@@ -288,21 +264,11 @@ func (f *findings) template(path string, steps []remediation.Step, step remediat
 		f.advise(path+".kind", "use the kind of the template", "%s", problem.Message)
 		return
 	}
-	known, ok := facts.Templates[ReferenceOf(&step.Reference)]
-	if !ok {
-		return
-	}
-	if problem := remediation.CheckUnique(steps, step, !known.ClusterScoped); problem != nil {
-		f.advise(path, "give each step a template of its own", "%s", problem.Message)
-		return
-	}
-	switch {
+	switch known := facts.Templates[ReferenceOf(&step.Reference)]; {
 	case known.Problem != "" && len(known.Others) > 0:
 		f.advise(path, do+": there is "+some(known.Others), "%s", known.Problem)
-		return
 	case known.Problem != "":
 		f.advise(path, do, "%s", known.Problem)
-		return
 	case known.Object != nil:
 		if problem := remediation.CheckTemplate(steps, step, known.Object); problem != nil {
 			f.advise(path, "correct the template", "%s", problem.Message)

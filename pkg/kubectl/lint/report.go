@@ -45,35 +45,18 @@ type Object struct {
 	// Line returns the line of a field in the file. It is nil for an object of the cluster.
 	Line func(field string) int `json:"-"`
 
-	// Accepted is the object as it would be stored. It is nil if it would not be.
-	Accepted *Accepted `json:"-"`
-}
-
-// Accepted is an object that admission accepts: one of the fields is set.
-type Accepted struct {
-	NodeHealthCheck    *v1alpha1.NodeHealthCheck
-	MachineHealthCheck *machinev1beta1.MachineHealthCheck
-	RemediationBudget  *nhcv1alpha1.RemediationBudget
+	// Accepted is the object of its type as it would be stored. It is nil if it would not be.
+	Accepted any `json:"-"`
 }
 
 // NewAccepted returns an object of a kind that lint is about.
-func NewAccepted(object *unstructured.Unstructured) (*Accepted, error) {
-	accepted := &Accepted{}
-	var target any
-	switch kind := object.GetKind(); kind {
-	case v1alpha1.Kind:
-		accepted.NodeHealthCheck = &v1alpha1.NodeHealthCheck{}
-		target = accepted.NodeHealthCheck
-	case nhcv1alpha1.BudgetKind:
-		accepted.RemediationBudget = &nhcv1alpha1.RemediationBudget{}
-		target = accepted.RemediationBudget
-	case machinev1beta1.Kind:
-		accepted.MachineHealthCheck = &machinev1beta1.MachineHealthCheck{}
-		target = accepted.MachineHealthCheck
-	default:
-		return nil, fmt.Errorf("there is no advice about %s", kind)
+func NewAccepted(object *unstructured.Unstructured) (any, error) {
+	kinds := map[string]any{v1alpha1.Kind: &v1alpha1.NodeHealthCheck{}, nhcv1alpha1.BudgetKind: &nhcv1alpha1.RemediationBudget{}, machinev1beta1.Kind: &machinev1beta1.MachineHealthCheck{}}
+	accepted, known := kinds[object.GetKind()]
+	if !known {
+		return nil, fmt.Errorf("there is no advice about %s", object.GetKind())
 	}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, target); err != nil {
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, accepted); err != nil {
 		return nil, fmt.Errorf("reading the %s: %w", object.GetKind(), err)
 	}
 	return accepted, nil
@@ -110,17 +93,13 @@ func (o *Object) RefuseUnknown(field string) {
 // Merge replaces objects of the cluster by the objects that are to be applied.
 func (f *Facts) Merge(objects []Object) {
 	for _, object := range objects {
-		if object.Accepted == nil {
-			continue
-		}
-		if nhc := object.Accepted.NodeHealthCheck; nhc != nil {
-			f.NodeHealthChecks = view.Replaced(f.NodeHealthChecks, nhc)
-		}
-		if budget := object.Accepted.RemediationBudget; budget != nil {
-			f.Budgets = view.Replaced(f.Budgets, budget)
-		}
-		if mhc := object.Accepted.MachineHealthCheck; mhc != nil {
-			f.MachineHealthChecks = view.Replaced(f.MachineHealthChecks, mhc)
+		switch accepted := object.Accepted.(type) {
+		case *v1alpha1.NodeHealthCheck:
+			f.NodeHealthChecks = view.Replaced(f.NodeHealthChecks, accepted)
+		case *nhcv1alpha1.RemediationBudget:
+			f.Budgets = view.Replaced(f.Budgets, accepted)
+		case *machinev1beta1.MachineHealthCheck:
+			f.MachineHealthChecks = view.Replaced(f.MachineHealthChecks, accepted)
 		}
 	}
 }
@@ -130,15 +109,13 @@ func NewReport(objects []Object, facts *Facts) *Report {
 	report := &Report{Objects: objects, Missing: facts.Missing}
 	for i := range objects {
 		object := &objects[i]
-		if accepted := object.Accepted; accepted != nil {
-			switch {
-			case accepted.NodeHealthCheck != nil:
-				object.Findings = append(object.Findings, NodeHealthCheck(accepted.NodeHealthCheck, facts)...)
-			case accepted.MachineHealthCheck != nil:
-				object.Findings = append(object.Findings, MachineHealthCheck(accepted.MachineHealthCheck, facts)...)
-			case accepted.RemediationBudget != nil:
-				object.Findings = append(object.Findings, RemediationBudget(accepted.RemediationBudget, facts)...)
-			}
+		switch accepted := object.Accepted.(type) {
+		case *v1alpha1.NodeHealthCheck:
+			object.Findings = append(object.Findings, NodeHealthCheck(accepted, facts)...)
+		case *machinev1beta1.MachineHealthCheck:
+			object.Findings = append(object.Findings, MachineHealthCheck(accepted, facts)...)
+		case *nhcv1alpha1.RemediationBudget:
+			object.Findings = append(object.Findings, RemediationBudget(accepted, facts)...)
 		}
 		object.Findings = sorted(object.Findings)
 		for i := range object.Findings {

@@ -38,25 +38,21 @@ func (w *world) fail(name string, now time.Time) {
 	w.journal.add(Line{Nodes: []string{name}, What: Fails, Why: "Ready=Unknown"}, now)
 }
 
-// recover makes a node healthy: each condition that matches a rule gets another status.
+// recover makes a node healthy: it gets Ready=True, and has no other condition that matches a rule.
 func (w *world) recover(name, why string, now time.Time) {
 	node := w.nodes[name]
 	if node == nil || !w.unhealthy(node) {
 		return
 	}
 	node = node.DeepCopy()
-	var left []corev1.NodeCondition
-	for _, condition := range node.Status.Conditions {
-		if !w.matches(condition) && (condition.Type != corev1.NodeReady || condition.Status == corev1.ConditionTrue) {
-			left = append(left, condition)
-			continue
-		}
-		if status := w.harmless(condition.Type); status != "" {
-			condition.Status, condition.Reason, condition.LastTransitionTime = status, "Simulated", metav1.NewTime(now.Truncate(time.Second))
-			left = append(left, condition)
+	node.Status.Conditions = slices.DeleteFunc(node.Status.Conditions, func(condition corev1.NodeCondition) bool {
+		return condition.Type != corev1.NodeReady && w.matches(condition)
+	})
+	for i := range node.Status.Conditions {
+		if ready := &node.Status.Conditions[i]; ready.Type == corev1.NodeReady && ready.Status != corev1.ConditionTrue {
+			ready.Status, ready.Reason, ready.LastTransitionTime = corev1.ConditionTrue, "Simulated", metav1.NewTime(now.Truncate(time.Second))
 		}
 	}
-	node.Status.Conditions = left
 	w.replace(node)
 	w.journal.add(Line{Nodes: []string{name}, What: Recovers, Why: why}, now)
 }
@@ -70,20 +66,6 @@ func (w *world) unhealthy(node *corev1.Node) bool {
 func (w *world) matches(condition corev1.NodeCondition) bool {
 	conditions := []corev1.NodeCondition{condition}
 	return slices.ContainsFunc(w.checks, func(c *check) bool { return health.Matches(c.nhc.Spec.UnhealthyConditions, conditions) })
-}
-
-// harmless returns a status of a condition that no rule matches, and nothing if there is none.
-func (w *world) harmless(kind corev1.NodeConditionType) corev1.ConditionStatus {
-	statuses := []corev1.ConditionStatus{corev1.ConditionFalse, corev1.ConditionTrue, corev1.ConditionUnknown}
-	if kind == corev1.NodeReady {
-		statuses = []corev1.ConditionStatus{corev1.ConditionTrue, corev1.ConditionFalse, corev1.ConditionUnknown}
-	}
-	for _, status := range statuses {
-		if !w.matches(corev1.NodeCondition{Type: kind, Status: status}) {
-			return status
-		}
-	}
-	return ""
 }
 
 // selectedBy returns the names of the checks that select a node.

@@ -174,38 +174,28 @@ func (w *world) repair(cr *object.CR, now time.Time) {
 	}
 }
 
-// update changes one CR of a node: nil removes it.
-func (w *world) update(cr *object.CR, change func(object.CR) *object.CR) {
+// remove removes a CR of a node.
+func (w *world) remove(cr *object.CR) {
 	name := cr.Node()
-	var left []*object.CR
-	for _, current := range w.crs[name] {
-		if current.UID == cr.UID {
-			if current = change(*current); current == nil {
-				continue
-			}
-		}
-		left = append(left, current)
-	}
-	if len(left) == 0 {
+	w.crs[name] = slices.DeleteFunc(slices.Clone(w.crs[name]), func(current *object.CR) bool { return current.UID == cr.UID })
+	if len(w.crs[name]) == 0 {
 		delete(w.crs, name)
-	} else {
-		w.crs[name] = left
 	}
 	w.count(name)
 }
 
-func (w *world) remove(cr *object.CR) {
-	w.update(cr, func(object.CR) *object.CR { return nil })
-}
-
 // markTimedOut tells the remediator of a CR to stop.
 func (w *world) markTimedOut(cr *object.CR, at time.Time) {
-	w.update(cr, func(marked object.CR) *object.CR {
-		marked.Annotations = maps.Clone(marked.Annotations)
-		if marked.Annotations == nil {
-			marked.Annotations = map[string]string{}
+	name := cr.Node()
+	crs := slices.Clone(w.crs[name])
+	for i, current := range crs {
+		if current.UID == cr.UID {
+			marked := *current
+			marked.Annotations = map[string]string{v1alpha1.AnnotationTimedOut: at.UTC().Format(time.RFC3339)}
+			maps.Copy(marked.Annotations, current.Annotations)
+			crs[i] = &marked
 		}
-		marked.Annotations[v1alpha1.AnnotationTimedOut] = at.UTC().Format(time.RFC3339)
-		return &marked
-	})
+	}
+	w.crs[name] = crs
+	w.count(name)
 }

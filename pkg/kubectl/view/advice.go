@@ -146,20 +146,13 @@ func at(decision *v1alpha1.Decision, now time.Time) string {
 
 // timeout says what happens when the step that runs times out (spec 11.2).
 func timeout(check *CheckOfNode) string {
-	current := -1
-	for i := range check.Steps {
-		for j := range check.Remediations {
-			if isOf(&check.Remediations[j], &check.Steps[i]) {
-				current = i
-			}
-		}
-	}
+	begun := len(check.Remediations) // Each step has one object.
 	switch {
 	case len(check.Steps) > 0 && check.Steps[0].Timeout == "":
 		return "the lease of the node is given up and the object is marked as timed out; it stays, and nothing else is tried: repair the node by hand then"
-	case current+1 < len(check.Steps):
-		next := &check.Steps[current+1]
-		return fmt.Sprintf("the step times out, and step %d begins: %s %s", current+2, next.Kind, strings.TrimPrefix(next.Template, "/"))
+	case begun < len(check.Steps):
+		next := &check.Steps[begun]
+		return fmt.Sprintf("the step times out, and step %d begins: %s %s", begun+1, next.Kind, strings.TrimPrefix(next.Template, "/"))
 	default:
 		return "the step times out, and no step is left: repair the node by hand then"
 	}

@@ -121,14 +121,6 @@ func TestShortLists(t *testing.T) {
 	require.Less(t, strings.Count(text, "\n"), 35)
 }
 
-func TestFullHistory(t *testing.T) {
-	t.Parallel()
-	var text strings.Builder
-	(&History{Full: []FullHistory{{Check: "workers", Kept: 20, Running: 120}, {Check: "gpu", Kept: 5}}}).Print(NewPrinter(&text, Options{}), false)
-	require.Contains(t, text.String(), "workers keeps 20 episodes (spec.remediationHistoryLimit): older ones are not shown, nor are all of the 120 that run: kubectl nhc status workers\n")
-	require.Contains(t, text.String(), "gpu keeps 5 episodes (spec.remediationHistoryLimit): older ones are not shown\n")
-}
-
 var unknown = &v1alpha1.Trigger{Type: corev1.NodeReady, Status: corev1.ConditionUnknown}
 
 func TestMachine(t *testing.T) {

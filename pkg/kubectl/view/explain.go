@@ -246,6 +246,18 @@ func explainCheck(nhc *v1alpha1.NodeHealthCheck, node *corev1.Node, entry *v1alp
 	return check
 }
 
+// steps returns the steps of a NodeHealthCheck, in their order.
+func steps(nhc *v1alpha1.NodeHealthCheck) (shown []Step) {
+	for _, step := range remediation.Steps(&nhc.Spec) {
+		next := Step{Kind: step.Reference.Kind, Template: step.Reference.Namespace + "/" + step.Reference.Name}
+		if step.Escalating() {
+			next.Timeout = step.Timeout.String()
+		}
+		shown = append(shown, next)
+	}
+	return shown
+}
+
 func describeRemediation(listed v1alpha1.Remediation, details *Details) Remediation {
 	shown := Remediation{Remediation: listed}
 	for _, cr := range details.Remediations {

@@ -5,7 +5,6 @@ package view
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -27,18 +26,8 @@ type History struct {
 	Until *metav1.Time `json:"until,omitempty"`
 	// Episodes are in order of their detection, the newest first.
 	Episodes []Episode `json:"episodes"`
-	// Full are the NodeHealthChecks whose status has no room for older episodes.
-	Full []FullHistory `json:"full,omitempty"`
 	// Missing is not empty if the history is partial.
 	Missing []Missing `json:"missing,omitempty"`
-}
-
-// FullHistory tells how much of what happened status has kept.
-type FullHistory struct {
-	Check string `json:"check"`
-	Kept  int    `json:"kept"`
-	// Running is how many nodes are under remediation. Those that are not kept are left out.
-	Running int `json:"running"`
 }
 
 // Episode is one episode of a node, or one remediation of a Machine in the same form.
@@ -110,9 +99,6 @@ func NewHistory(snapshot *Snapshot, filter Filter, now time.Time) *History {
 		for i := range nhc.Status.RemediationHistory {
 			add(Episode{Check: nhc.Name, Episode: nhc.Status.RemediationHistory[i]})
 		}
-		if kept := len(nhc.Status.RemediationHistory); kept > 0 && kept >= historyLimit(nhc) && (filter.Check == "" || filter.Check == nhc.Name) {
-			history.Full = append(history.Full, FullHistory{Check: nhc.Name, Kept: kept, Running: value(nhc.Status.RemediatingNodes)})
-		}
 	}
 	for _, mhc := range snapshot.MachineHealthChecks {
 		for i := range mhc.Status.RemediationHistory {
@@ -174,14 +160,6 @@ func Targets(snapshot *Snapshot) (names []string, all bool) {
 	return names, !snapshot.misses("nodes")
 }
 
-// historyLimit is how many episodes that have ended the status of a NodeHealthCheck keeps.
-func historyLimit(nhc *v1alpha1.NodeHealthCheck) int {
-	if limit := nhc.Spec.RemediationHistoryLimit; limit != nil {
-		return int(*limit)
-	}
-	return v1alpha1.DefaultRemediationHistoryLimit
-}
-
 // timestamp is how an instant is printed in a history.
 const timestamp = "2006-01-02 15:04:05"
 
@@ -212,30 +190,17 @@ func (h *History) Print(printer *Printer, wide bool) {
 	table := h.Table(wide)
 	table.Title = ""
 	sections.Tables(table)
-	sections.Lines(noEpisodes(h))
-	sections.Lines(full(h))
+	sections.Lines(h.note())
 	sections.Lines(Partial(h.Missing))
 }
 
-// full says whose history is cut off.
-func full(history *History) (lines [][]Cell) {
-	for _, check := range history.Full {
-		text := fmt.Sprintf("%s keeps %d episodes (spec.remediationHistoryLimit): older ones are not shown", check.Check, check.Kept)
-		if check.Running > check.Kept {
-			text += fmt.Sprintf(", nor are all of the %d that run: kubectl nhc status %s", check.Running, check.Check)
-		}
-		lines = append(lines, []Cell{{Text: text, Style: Faint}})
-	}
-	return lines
-}
-
-// noEpisodes says that there is nothing to be shown.
-func noEpisodes(history *History) [][]Cell {
+// note says that there is nothing to be shown, or that there may be more.
+func (h *History) note() [][]Cell {
 	switch {
-	case len(history.Episodes) > 0:
-		return nil
-	case history.Since != nil:
-		return [][]Cell{{Text("No node was unhealthy since " + At(history.Since, history.Time.Time) + ", as far as is recorded.")}}
+	case len(h.Episodes) > 0:
+		return [][]Cell{{{Text: "Status keeps the last episodes of each health check: spec.remediationHistoryLimit.", Style: Faint}}}
+	case h.Since != nil:
+		return [][]Cell{{Text("No node was unhealthy since " + At(h.Since, h.Time.Time) + ", as far as is recorded.")}}
 	default:
 		return [][]Cell{{Text("No node was unhealthy, as far as is recorded.")}}
 	}

@@ -29,8 +29,6 @@ type NextNode struct {
 	// Unhealthy is when the node becomes, or became, unhealthy. It is absent for a condition
 	// without lastTransitionTime, which never expires.
 	Unhealthy *metav1.Time `json:"unhealthy,omitempty"`
-	// AtWork means that a controller holds the lease of the leader.
-	AtWork bool `json:"controllerAtWork,omitempty"`
 	// Remediating means that the node still has remediation objects, for an earlier condition.
 	Remediating bool `json:"remediating,omitempty"`
 }
@@ -45,7 +43,6 @@ func nextNodes(nhc *v1alpha1.NodeHealthCheck, snapshot *Snapshot, now time.Time)
 	for i := range nhc.Status.UnhealthyNodes {
 		listed[nhc.Status.UnhealthyNodes[i].Name] = &nhc.Status.UnhealthyNodes[i]
 	}
-	atWork := snapshot.Leader != nil && snapshot.Leader.Problem(now) == ""
 	var next []NextNode
 	for _, node := range snapshot.Nodes {
 		// Spec 7.7: where there are MachineHealthChecks, nodes that terminate are theirs.
@@ -57,9 +54,7 @@ func nextNodes(nhc *v1alpha1.NodeHealthCheck, snapshot *Snapshot, now time.Time)
 		if verdict.State == health.Healthy || (entry != nil && !soon(entry)) {
 			continue
 		}
-		fresh := newNextNode(node, verdict, entry)
-		fresh.AtWork = atWork
-		next = append(next, fresh)
+		next = append(next, newNextNode(node, verdict, entry))
 	}
 	slices.SortStableFunc(next, func(a, b NextNode) int { return compareInstants(a.Unhealthy, b.Unhealthy) })
 	return next

@@ -116,7 +116,8 @@ func Notes(check *Check, next bool, now time.Time) (notes []Cell) {
 		add(Warning, "dry run: nothing is begun")
 	}
 	if held := check.Held; held != nil {
-		text := "nothing new begins: " + Because(held.Reason, held.Message)
+		reason := strings.TrimPrefix(held.Reason, v1alpha1.ReasonClosed) // Its message says as much.
+		text := "nothing new begins: " + Because(reason, held.Message)
 		if next {
 			text = withReason(text, heldNext(check))
 		}
@@ -217,10 +218,8 @@ func WhyNext(node *NextNode, now time.Time) string {
 	switch {
 	case node.Unhealthy == nil:
 		text += ", without lastTransitionTime: the controller cannot know how long it has lasted"
-	case now.Sub(node.Unhealthy.Time) >= unreported && node.AtWork:
-		text += ", but the controller, which is at work, has not reported it: it may have seen the clock of its reporter go back"
 	case now.Sub(node.Unhealthy.Time) >= unreported:
-		text += ", unhealthy for " + Ago(node.Unhealthy, now) + ", but the controller has not reported it: is it running?"
+		text += ", unhealthy for " + Ago(node.Unhealthy, now) + ", but not reported: no controller is at work, or it has seen the clock of the reporter go back"
 	case !node.Unhealthy.After(now):
 		text += ", not reported by the controller yet"
 	case node.Remediating:

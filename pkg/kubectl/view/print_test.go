@@ -196,15 +196,14 @@ func TestWhyNext(t *testing.T) {
 		node NextNode
 		want string
 	}{
-		"becomes unhealthy":                  {NextNode{Since: ago(since), Unhealthy: in(time.Minute)}, "Ready=Unknown for 3m"},
-		"with a reason":                      {NextNode{Since: ago(since), Unhealthy: in(time.Minute), Reason: "NodeStatusUnknown"}, "Ready=Unknown for 3m (NodeStatusUnknown)"},
-		"under remediation":                  {NextNode{Since: ago(since), Unhealthy: in(time.Minute), Remediating: true}, "Ready=Unknown for 3m, still under remediation"},
-		"unhealthy from now on":              {NextNode{Since: ago(since), Unhealthy: in(0), Remediating: true}, "Ready=Unknown for 3m, not reported by the controller yet"},
-		"unhealthy, not yet overdue":         {NextNode{Since: ago(since), Unhealthy: ago(unreported - 1)}, "Ready=Unknown for 3m, not reported by the controller yet"},
-		"overdue, with a controller at work": {NextNode{Since: ago(since), Unhealthy: ago(unreported), AtWork: true}, "Ready=Unknown for 3m, but the controller, which is at work, has not reported it: it may have seen the clock of its reporter go back"},
-		"a clock that is ahead":              {NextNode{Since: ago(0), Doubt: "its reporter's clock is 60s ahead", Unhealthy: ago(-since)}, "Ready=Unknown for 0s (its reporter's clock is 60s ahead)"},
-		"unhealthy, overdue":                 {NextNode{Since: ago(since), Unhealthy: ago(unreported)}, "Ready=Unknown for 3m, unhealthy for 60s, but the controller has not reported it: is it running?"},
-		"7.2 no lastTransitionTime":          {NextNode{}, "Ready=Unknown, without lastTransitionTime: the controller cannot know how long it has lasted"},
+		"becomes unhealthy":          {NextNode{Since: ago(since), Unhealthy: in(time.Minute)}, "Ready=Unknown for 3m"},
+		"with a reason":              {NextNode{Since: ago(since), Unhealthy: in(time.Minute), Reason: "NodeStatusUnknown"}, "Ready=Unknown for 3m (NodeStatusUnknown)"},
+		"under remediation":          {NextNode{Since: ago(since), Unhealthy: in(time.Minute), Remediating: true}, "Ready=Unknown for 3m, still under remediation"},
+		"unhealthy from now on":      {NextNode{Since: ago(since), Unhealthy: in(0), Remediating: true}, "Ready=Unknown for 3m, not reported by the controller yet"},
+		"unhealthy, not yet overdue": {NextNode{Since: ago(since), Unhealthy: ago(unreported - 1)}, "Ready=Unknown for 3m, not reported by the controller yet"},
+		"a clock that is ahead":      {NextNode{Since: ago(0), Doubt: "its reporter's clock is 60s ahead", Unhealthy: ago(-since)}, "Ready=Unknown for 0s (its reporter's clock is 60s ahead)"},
+		"unhealthy, overdue":         {NextNode{Since: ago(since), Unhealthy: ago(unreported)}, "Ready=Unknown for 3m, unhealthy for 60s, but not reported: no controller is at work, or it has seen the clock of the reporter go back"},
+		"7.2 no lastTransitionTime":  {NextNode{}, "Ready=Unknown, without lastTransitionTime: the controller cannot know how long it has lasted"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
