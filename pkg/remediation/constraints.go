@@ -119,7 +119,7 @@ var rules = []rule{
 	},
 	{
 		reason: v1alpha1.DecidedClusterUpgrading, applies: func(c *Constraints) bool { return c.Upgrading || !c.UpdateEnds.IsZero() },
-		message: func(*Context) string { return "The cluster is being upgraded" },
+		message: func(*Context) string { return Upgrading },
 	},
 	{
 		reason: v1alpha1.DecidedPaused, applies: func(c *Constraints) bool { return c.Paused },

@@ -103,6 +103,9 @@ func (p *Policy) explain(plan *NodePlan, reason v1alpha1.DecisionReason) string 
 	if withheld := plan.Withheld; withheld != nil && withheld.Reason == reason && withheld.Message != "" {
 		return withheld.Message
 	}
+	if reason == v1alpha1.DecidedClusterUpgrading && !node.Constraints.Upgrading {
+		return Updating
+	}
 	switch reason {
 	case v1alpha1.DecidedStepRunning, v1alpha1.DecidedStepSucceeded:
 		return p.explainStep(plan, reason)
@@ -114,11 +117,6 @@ func (p *Policy) explain(plan *NodePlan, reason v1alpha1.DecisionReason) string 
 		return "etcd could lose its quorum without this node, or its state is unknown. A node without etcd needs label " + v1alpha1.LabelEtcd + "=false"
 	case v1alpha1.DecidedForeignRemediation:
 		return explainBlocker(plan.Blocker)
-	case v1alpha1.DecidedClusterUpgrading:
-		if node.Constraints.Upgrading {
-			return Upgrading
-		}
-		return Updating
 	case v1alpha1.DecidedDisabled:
 		if p.Context.TemplateProblem != "" {
 			return p.Context.TemplateProblem + ". kubectl nhc lint " + p.Owner.Name + " says what to correct"

@@ -143,7 +143,7 @@ func TestAllowance(t *testing.T) {
 		"18.5 not known yet":            {grounds: Context{Constraints: Constraints{TemplatesUnusable: true}, Gate: open}, reason: "Disabled", message: "The templates could not be read yet"},
 		"18.5 InvalidSpec":              {grounds: without(usable), reason: "InvalidSpec", message: "no limit"},
 		"18.5 4.8":                      {grounds: without(usable, valid), reason: "Terminating", message: "The NodeHealthCheck is being deleted"},
-		"18.5 ClusterUpgrading":         {grounds: without(usable, valid, staying), reason: "ClusterUpgrading", message: "The cluster is being upgraded"},
+		"18.5 ClusterUpgrading":         {grounds: without(usable, valid, staying), reason: "ClusterUpgrading", message: Upgrading},
 		"18.5 Paused":                   {grounds: without(usable, valid, staying, upgraded), reason: "Paused", message: "Paused: upgrade,holiday"},
 		"18.5 Closed":                   {grounds: without(usable, valid, staying, upgraded, resumed), reason: "Closed", message: "3 of 5 nodes are healthy, at least 4 have to be"},
 		"8.1 open":                      {grounds: Context{Gate: open}, allowed: true, reason: "Open", message: "3 of 5 nodes are healthy, at least 2 have to be"},

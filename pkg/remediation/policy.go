@@ -25,7 +25,7 @@ type Policy struct {
 	// HealthyDelay is how long a node must stay healthy before its CRs are deleted. Zero
 	// means no delay, a negative value until a user confirms the node (spec 16.4).
 	HealthyDelay time.Duration
-	// DryRun has everything planned except the first CR, the next step and the end of the last
+	// DryRun plans everything except the first CR, the next step and the end of the last
 	// step (spec 5.6).
 	DryRun bool
 	// Context explains the constraints that hold for all nodes.

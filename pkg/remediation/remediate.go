@@ -172,7 +172,7 @@ func (p *planner) hold() {
 	p.recheckUpgrade()
 }
 
-// recheckUpgrade has the planner look again at an upgrade, and at the end of what an update may take.
+// recheckUpgrade plans the next look at an upgrade, and at the end of what an update may take.
 func (p *planner) recheckUpgrade() {
 	if p.Reason != v1alpha1.DecidedClusterUpgrading {
 		return

@@ -13,7 +13,6 @@ import (
 	"log"
 	"net"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -99,11 +98,10 @@ func (s *Server) Address() string { return s.listener.Addr().String() }
 // Close closes the port of a server that does not serve.
 func (s *Server) Close() error { return s.listener.Close() }
 
-// Encrypt makes a server that has not begun to serve one of HTTPS.
+// Encrypt makes a server that has not begun to serve one of HTTPS, without HTTP/2: each connection gets one request.
 func (s *Server) Encrypt(config *tls.Config) {
 	protocols := &http.Protocols{}
 	protocols.SetHTTP1(true)
-	protocols.SetHTTP2(slices.Contains(config.NextProtos, "h2"))
 	s.http.Protocols = protocols
 	s.http.TLSConfig = config
 	s.listener = tls.NewListener(s.listener, config)

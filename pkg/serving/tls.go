@@ -31,8 +31,6 @@ type TLS struct {
 	CertFile, PrivateKeyFile string
 	// MinVersion is the lowest version of TLS.
 	MinVersion string
-	// HTTP2 permits HTTP/2. It has no flag.
-	HTTP2 bool
 }
 
 // NewTLS returns the defaults.
@@ -73,9 +71,6 @@ func (t *TLS) Config(name string) (config *tls.Config, notAfter func() time.Time
 		return nil, nil, fmt.Errorf("reading --tls-min-version: %w", err)
 	}
 	config = &tls.Config{MinVersion: version, NextProtos: []string{"http/1.1"}}
-	if t.HTTP2 {
-		config.NextProtos = []string{"h2", "http/1.1"}
-	}
 	if t.CertFile == "" {
 		certificate, err := makeCertificate(name)
 		if err != nil {

@@ -127,11 +127,9 @@ func TestMetrics(t *testing.T) {
 	// After a restart, running remediations are still shown, and do not count as new.
 	require.NoError(t, first.Signal(syscall.SIGTERM))
 	require.Equal(t, 0, exitCode(t, first))
-	second := c.startController(t, "metrics-2", "--enable-http2")
+	second := c.startController(t, "metrics-2")
 	eventuallySeries(second, series{"nodehealthcheck_ongoing_remediation" + ofNode: 1, "nhc_remediating_nodes" + of: 1})
 	require.Zero(t, scrape(second)["nhc_remediations_started_total"+ofKind], "20.2: it was started before")
-	response, _ := c.get(t, second, "Bearer "+reader)
-	require.Equal(t, 2, response.ProtoMajor, "22.4: --enable-http2")
 
 	require.Equal(t, cr.GetUID(), s.cr("a").GetUID())
 	s.recover("a", 3)

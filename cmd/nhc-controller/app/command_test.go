@@ -63,7 +63,7 @@ func TestCommandFailedStart(t *testing.T) {
 func TestCommandHelpNamesEveryFlagOfTheSpec(t *testing.T) {
 	output, err := execute(t, "--help")
 	require.NoError(t, err)
-	for _, flag := range []string{"--kubeconfig", "--lease-namespace", "--leader-elect", "--metrics-bind-address", "--enable-http2", "--health-probe-bind-address", "-v, --v", "--logging-format"} {
+	for _, flag := range []string{"--kubeconfig", "--lease-namespace", "--leader-elect", "--metrics-bind-address", "--health-probe-bind-address", "-v, --v", "--logging-format"} {
 		require.Contains(t, output, flag, "22.4")
 	}
 }

@@ -92,7 +92,6 @@ func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.BoolVar(&o.DryRun, "dry-run", o.DryRun, "Report what the controller would do, and remediate no node and no Machine, as if all NodeHealthChecks had mode DryRun.")
 	flags.StringVar(&o.LeaseNamespace, "lease-namespace", o.LeaseNamespace, "Namespace of the leases of nodes. Env LEASE_NAMESPACE sets it too.")
 	flags.StringVar(&o.MetricsAddress, "metrics-bind-address", o.MetricsAddress, "Address of /metrics, served over HTTPS to clients with permission. 0 turns it off.")
-	flags.BoolVar(&o.TLS.HTTP2, "enable-http2", o.TLS.HTTP2, "Permit HTTP/2 on the metrics port.")
 	o.TLS.AddFlags(flags, "the metrics port")
 	flags.StringVar(&o.ProbeAddress, "health-probe-bind-address", o.ProbeAddress, "Address of /livez, /readyz and /healthz. 0 turns them off.")
 	componentoptions.BindLeaderElectionFlags(&o.LeaderElection, flags)

@@ -26,7 +26,6 @@ func TestOptionsDefaults(t *testing.T) {
 	require.Equal(t, "medik8s-leases", options.LeaseNamespace, "22.4 3")
 	require.Equal(t, ":8443", options.MetricsAddress, "22.4")
 	require.Equal(t, ":8081", options.ProbeAddress, "22.4")
-	require.False(t, options.TLS.HTTP2, "22.4")
 	require.Empty(t, options.Kubeconfig, "22.4: in-cluster")
 	election := options.LeaderElection
 	require.True(t, election.LeaderElect, "22.4")
@@ -53,16 +52,15 @@ func TestFlags(t *testing.T) {
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 	options.AddFlags(flags)
 	for _, name := range []string{
-		"kubeconfig", "kube-api-qps", "kube-api-burst", "concurrent-syncs", "lease-namespace", "metrics-bind-address", "enable-http2", "health-probe-bind-address",
+		"kubeconfig", "kube-api-qps", "kube-api-burst", "concurrent-syncs", "lease-namespace", "metrics-bind-address", "health-probe-bind-address",
 		"leader-elect", "leader-elect-lease-duration", "leader-elect-renew-deadline", "leader-elect-retry-period", "leader-elect-resource-lock",
 		"leader-elect-resource-name", "leader-elect-resource-namespace",
 	} {
 		require.NotNil(t, flags.Lookup(name), "22.4 --%s", name)
 	}
-	require.NoError(t, flags.Parse([]string{"--leader-elect=false", "--kube-api-qps=7.5", "--enable-http2", "--metrics-bind-address=0"}))
+	require.NoError(t, flags.Parse([]string{"--leader-elect=false", "--kube-api-qps=7.5", "--metrics-bind-address=0"}))
 	require.False(t, options.LeaderElection.LeaderElect)
 	require.InDelta(t, 7.5, options.QPS, 0)
-	require.True(t, options.TLS.HTTP2)
 	require.Equal(t, serving.Off, options.MetricsAddress)
 }
 

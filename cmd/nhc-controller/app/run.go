@@ -358,7 +358,7 @@ func (p *process) prepare(ctx context.Context, reportingAs func(controller strin
 	return nil
 }
 
-// syncAll has everything synced again, because the clock has changed.
+// syncAll syncs everything again, because the clock has changed.
 func (p *process) syncAll() {
 	p.controller.SyncAll()
 	if p.machines != nil {

@@ -54,7 +54,7 @@ func (c *Controller) askBudgets(s *snapshot, plans []machinehealth.Plan, now tim
 	return reserved
 }
 
-// noteVerdicts has RemediationBudgets count the targets again whose verdict has changed since the last
+// noteVerdicts tells RemediationBudgets the targets whose verdict has changed since the last
 // sync. Time alone or a live read may change a verdict without an event.
 func (c *Controller) noteVerdicts(s *snapshot) {
 	now := sets.New[string]()
@@ -81,7 +81,7 @@ func (c *Controller) endReservations(s *snapshot, reserved []*machinehealth.Plan
 	}
 }
 
-// usagesOf returns the outcomes of the targets whose plans begin a remediation, by the name that counts.
+// usagesOf returns the outcomes of the targets whose plans begin a remediation, keyed by the name that budgets count.
 // All others have not begun. Two Machines may name one Node.
 func usagesOf(results []machinehealth.TargetResult) map[string]budget.Usage {
 	usages := make(map[string]budget.Usage, len(results))
@@ -115,7 +115,7 @@ func (c *Controller) Observe(name string) budget.Observation {
 		}
 	}
 	for _, cr := range c.crsNamed(name) {
-		if c.cachedMachine(cr.Namespace, cr.Name) == nil { // Or else it counts by that name.
+		if c.cachedMachine(cr.Namespace, cr.Name) == nil { // Otherwise it counts under the name of its Machine.
 			remediating(cr.CreationTimestamp.Time)
 		}
 	}
@@ -146,7 +146,7 @@ func (c *Controller) crsNamed(name string) (crs []*object.CR) {
 	return crs
 }
 
-// countCR has RemediationBudgets count a CR anew.
+// countCR tells RemediationBudgets that a CR has changed.
 func (c *Controller) countCR(cr *object.CR) {
 	c.Budgets.NodeChanged(crName(cr))
 	if machine := c.cachedMachine(cr.Namespace, cr.Name); machine != nil {

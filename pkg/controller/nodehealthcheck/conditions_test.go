@@ -109,7 +109,7 @@ func TestRemediationAllowedByAll(t *testing.T) {
 		{func(w *observed) { w.Storm.Active = true }, "StormActive", "Storm recovery is active while 1 of 1 nodes are not healthy"},
 		{func(w *observed) { w.Gate.Open = false }, "Closed", "0 of 1 nodes are healthy, at least 0 have to be"},
 		{func(*observed) { s.nhc.Spec.PauseRequests = []string{"holiday"} }, "Paused", "Paused: holiday"},
-		{func(w *observed) { w.platform.progressing = true }, "ClusterUpgrading", "The cluster is being upgraded"},
+		{func(w *observed) { w.platform.progressing = true }, "ClusterUpgrading", remediation.Upgrading},
 		{func(w *observed) { w.specProblem = "no limit" }, "InvalidSpec", "no limit"},
 		{func(w *observed) { w.templates.Unknown = true }, "Disabled", "The templates could not be read yet"},
 		{func(w *observed) { w.templates.Problem = &remediation.Problem{Message: "it is gone"} }, "Disabled", "it is gone"},

@@ -175,7 +175,7 @@ func (c *Controller) NodesChanged() {
 	c.changed()
 }
 
-// forgetChanges has all nodes observed next time. Until then it keeps no names. The caller holds changesMu.
+// forgetChanges lets the next observe look at all nodes. Until then it keeps no names. The caller holds changesMu.
 func (c *Controller) forgetChanges() { c.changes, c.allChanged = sets.New[string](), true }
 
 // observe brings the counts up to date: the nodes that have changed, and some more. The caller
@@ -187,7 +187,7 @@ func (c *Controller) observe(more ...string) {
 	c.changesMu.Unlock()
 	if len(c.counts.Budgets()) == 0 {
 		c.counts.StopFollowing()
-		return // The first budget has all nodes observed.
+		return // With the first budget, all nodes are observed.
 	}
 	if all {
 		c.parseAboutMachines()

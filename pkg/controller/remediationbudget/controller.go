@@ -132,10 +132,10 @@ func New(ctx context.Context, config Config) (*Controller, error) {
 	return c, s.Err
 }
 
-// Connect has the health checks of a kind counted, and woken. It is called before Run.
+// Connect adds the health checks of a kind, which are counted and woken. It is called before Run.
 func (c *Controller) Connect(kind string, checks budget.HealthChecks) { c.healthChecks[kind] = checks }
 
-// ConnectMachines has Machines counted. It is called before Run.
+// ConnectMachines adds the Machines, which are counted. It is called before Run.
 func (c *Controller) ConnectMachines(machines budget.Machines) { c.machines = machines }
 
 // RunWatches watches RemediationBudgets until ctx is done. It waits for the CustomResourceDefinitions, which tell whether
@@ -166,10 +166,10 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (recheck ti
 	return time.Time{}, nil
 }
 
-// SyncAll has everything evaluated again: the clock has changed, for example.
+// SyncAll evaluates everything again: the clock has changed, for example.
 func (c *Controller) SyncAll() { c.changed() }
 
-// changed has the budgets evaluated soon, at most once in evaluateInterval.
+// changed queues the evaluation of the budgets, which runs at most once in evaluateInterval.
 func (c *Controller) changed() {
 	c.changesMu.Lock()
 	wait := c.evaluated.Add(evaluateInterval).Sub(c.Clock.Now())
