@@ -98,7 +98,7 @@ func (c *Controller) carryOut(ctx context.Context, s *snapshot, plan *machinehea
 		},
 		Kube: c.Kube, LeaseNamespace: c.LeaseNamespace, Now: c.Clock.Now,
 		OnWrite: func(resource schema.GroupResource, version string) {
-			c.writes.Wrote(keyOf(s.check).String(), resource, version, c.Clock.Now())
+			c.Writes.Wrote(keyOf(s.check).String(), resource, version, c.Clock.Now())
 		},
 	}
 	// CRs name the Node, or have the name of the Machine.
@@ -129,7 +129,7 @@ func (c *Controller) locate(kind schema.GroupVersionKind) (*meta.RESTMapping, er
 func (c *Controller) outdated(s *snapshot) bool {
 	check, err := c.checks.MachineHealthChecks(s.check.Namespace).Get(s.check.Name)
 	return err != nil || !c.Active() || check.UID != s.check.UID || check.Generation != s.check.Generation || !maps.Equal(check.Annotations, s.check.Annotations) ||
-		(check.DeletionTimestamp != nil) != (s.check.DeletionTimestamp != nil) || c.clockUntrusted() != s.policy.ClockUntrusted ||
+		(check.DeletionTimestamp != nil) != (s.check.DeletionTimestamp != nil) || c.ClockUntrusted() != s.policy.ClockUntrusted ||
 		c.Budgets.Revision() != s.budgetRevision
 }
 

@@ -177,7 +177,7 @@ func (c *Controller) withoutChecks() bool { return c.active.refusals >= enoughRe
 // unfilled returns which caches are not filled yet, empty if all are. The caches of NodeHealthChecks have
 // to show their remediations, which count for the control plane slot and for budgets.
 func (c *Controller) unfilled() string {
-	for _, checker := range c.synced {
+	for _, checker := range c.Synced {
 		if !c.withoutChecks() && !cache.IsDone(checker) {
 			return "the caches are not filled yet"
 		}

@@ -30,7 +30,7 @@ func (c *Controller) ClaimOf(node string) string {
 		if c.Active() {
 			names = c.claiming(machine)
 		}
-		if claim := machinehealth.Claim(machine, names, c.node(node)); claim != "" {
+		if claim := machinehealth.Claim(machine, names, c.NodeCache.Get(node)); claim != "" {
 			claims = append(claims, claim)
 		}
 	}
@@ -195,7 +195,7 @@ func (c *Controller) slotHolders(machines []*machinehealth.Machine, missing func
 
 // ofControlPlane reports whether a Machine is one of the control plane of this cluster.
 func (c *Controller) ofControlPlane(machine *machinehealth.Machine) bool {
-	return (machine.ControlPlane() || isControlPlane(c.node(machine.Node))) && c.ofThisCluster(machine)
+	return (machine.ControlPlane() || c.NodeCache.HasControlPlane(machine.Node)) && c.ofThisCluster(machine)
 }
 
 // slotHoldersOf returns the name under which a remediation object of a control plane Machine takes the
@@ -203,7 +203,7 @@ func (c *Controller) ofControlPlane(machine *machinehealth.Machine) bool {
 // count here and in their controller. That changes nothing, because the name is the same.
 func slotHoldersOf(cr *object.CR) []slotHolder {
 	node, named := cr.Annotations[v1alpha1.AnnotationNodeName]
-	if _, labelled := cr.Labels[v1alpha1.LabelControlPlane]; !labelled || (!named && len(ownersOf(cr)) == 0) {
+	if !cr.ControlPlane() || (!named && len(ownersOf(cr)) == 0) {
 		return nil
 	}
 	name, member := node, slot.Member{Node: node}

@@ -19,7 +19,6 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
-	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/machinehealth"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
@@ -47,6 +46,7 @@ func (c *Controller) watchKinds() {
 	remediations.Parse = func(u *unstructured.Unstructured) runtime.Object { return object.ParseCR(u) }
 	remediations.Handler, remediations.Changed = c.remediationHandler(), c.enqueueNamespacesOf
 	c.remediations = watches.NewSet[schema.GroupKind](remediations)
+	c.Mapping, c.Written = c.locate, append(c.Written, c.machines, c.remediations)
 }
 
 // readabilityChanged is called when a kind can be read, or cannot any more.
@@ -87,10 +87,9 @@ func (c *Controller) clusterAPIRemediating() bool {
 	if !c.machineHealthChecks.Informer().HasSynced() {
 		return false
 	}
-	for _, holder := range c.leases.ListIndexFuncValues(leasesByCheckHolder) {
-		leases := watches.Indexed[*coordinationv1.Lease](c.leases, leasesByCheckHolder, holder)
-		_, exists, _ := c.checkStore.GetByKey(holder)
-		if slices.ContainsFunc(leases, func(lease *coordinationv1.Lease) bool { return c.mayBeOfClusterAPI(lease, !exists) }) {
+	for _, holder := range c.LeaseHolders() {
+		_, exists, _ := c.Checks.Store.GetByKey(holder)
+		if slices.ContainsFunc(c.LeasesOf(holder), func(lease *coordinationv1.Lease) bool { return c.mayBeOfClusterAPI(lease, !exists) }) {
 			return true
 		}
 	}
@@ -101,7 +100,7 @@ func (c *Controller) clusterAPIRemediating() bool {
 // answer is unknown only for the lease of a MachineHealthCheck that is gone, too. Others know their Machines.
 func (c *Controller) mayBeOfClusterAPI(lease *coordinationv1.Lease, checkGone bool) bool {
 	name, ok := object.NodeOfLease(lease)
-	if node := c.node(name); node != nil {
+	if node := c.NodeCache.Get(name); node != nil {
 		return clusterOf(node).Name != ""
 	}
 	return ok && checkGone
@@ -156,13 +155,12 @@ func parseMachineKind(u *unstructured.Unstructured) runtime.Object {
 // the caches of CRs: by the MachineHealthChecks that own them, by the name under which they count, and by the
 // control plane label.
 const (
-	machinesByNode      = "node"
-	crsByOwner          = "owner"
-	crsByName           = "name"
-	crsByControlPlane   = "controlPlane"
-	controlPlaneLabel   = "true"
-	nodesByCluster      = "cluster"
-	leasesByCheckHolder = "machineHealthCheckHolder"
+	machinesByNode    = "node"
+	crsByOwner        = "owner"
+	crsByName         = "name"
+	crsByControlPlane = "controlPlane"
+	controlPlaneLabel = "true"
+	nodesByCluster    = "cluster"
 )
 
 var machineIndexers = cache.Indexers{
@@ -189,7 +187,7 @@ var crIndexers = cache.Indexers{
 		return nil, nil
 	},
 	crsByControlPlane: func(obj any) ([]string, error) {
-		if _, labelled := obj.(*object.CR).Labels[v1alpha1.LabelControlPlane]; labelled {
+		if obj.(*object.CR).ControlPlane() {
 			return []string{controlPlaneLabel}, nil
 		}
 		return nil, nil
@@ -227,18 +225,6 @@ func clusterOf(node *corev1.Node) cache.ObjectName {
 		return cache.ObjectName{}
 	}
 	return cache.NewObjectName(namespace, name)
-}
-
-// leaseIndexers index leases by the MachineHealthCheck that holds them.
-var leaseIndexers = cache.Indexers{
-	leasesByCheckHolder: func(obj any) ([]string, error) {
-		if lease, ok := obj.(*coordinationv1.Lease); ok {
-			if key, held := object.MachineHealthCheckOfHolder(remediation.LeaseHolder(lease)); held {
-				return []string{key}, nil
-			}
-		}
-		return nil, nil
-	},
 }
 
 // machineKinds are the kinds of Machines, by the API that they are of.
@@ -342,6 +328,6 @@ func (c *Controller) ofThisCluster(machine *machinehealth.Machine) bool {
 	if machine.API() != v1beta1.MachineAPICluster {
 		return true
 	}
-	nodes, err := c.nodes.IndexKeys(nodesByCluster, machine.Namespace+"/"+machine.Cluster)
+	nodes, err := c.NodeCache.IndexKeys(nodesByCluster, machine.Namespace+"/"+machine.Cluster)
 	return err == nil && machine.Cluster != "" && len(nodes) > 0
 }

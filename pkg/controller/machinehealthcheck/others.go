@@ -133,14 +133,14 @@ func (c *Controller) workingOn(check *v1beta1.MachineHealthCheck, machine *machi
 
 // judge judges a Machine by the criteria of any MachineHealthCheck, as the caches show it.
 func (c *Controller) judge(criteria *machinehealth.Criteria, machine *machinehealth.Machine, remediated bool, now time.Time) machinehealth.Verdict {
-	node := c.node(machine.Node)
+	node := c.NodeCache.Get(machine.Node)
 	return criteria.Judge(machine, c.cachedNodeState(machine), health.EvidenceOf(node, c.Sightings.Of(node)), remediated, now)
 }
 
 // cachedNodeState returns what is known of the Node of a Machine, without a live read.
 func (c *Controller) cachedNodeState(machine *machinehealth.Machine) machinehealth.NodeState {
 	switch {
-	case c.node(machine.Node) != nil:
+	case c.NodeCache.Get(machine.Node) != nil:
 		return machinehealth.NodeExists
 	case machine.Node != "" && c.missing.has(machine.Node):
 		return machinehealth.NodeMissing

@@ -91,7 +91,7 @@ func (c *Controller) history(s *snapshot, results []machinehealth.Result, entrie
 	history := machinehealth.History{
 		Before: s.state.history, Results: results, Entries: entries, Machines: s.machines,
 		Known: s.state.known, First: s.state.machines == nil, Requested: func(name string) bool { return s.state.machines == nil || s.state.unsure.Has(name) },
-		Healthy: s.healthy, NodeExists: func(name string) bool { return c.node(name) != nil }, Now: now,
+		Healthy: s.healthy, NodeExists: func(name string) bool { return c.NodeCache.Get(name) != nil }, Now: now,
 	}
 	return history.Update()
 }
@@ -201,14 +201,14 @@ func (c *Controller) writeStatus(ctx context.Context, check *v1beta1.MachineHeal
 	}
 	updated := *check
 	updated.Status = status
-	written, err := c.Client.MachineV1beta1().MachineHealthChecks(check.Namespace).UpdateStatus(ctx, &updated, metav1.UpdateOptions{FieldManager: execute.FieldManager})
+	written, err := c.client.MachineV1beta1().MachineHealthChecks(check.Namespace).UpdateStatus(ctx, &updated, metav1.UpdateOptions{FieldManager: execute.FieldManager})
 	if err != nil {
 		return nil, fmt.Errorf("updating status: %w", err)
 	}
 	if hasOurs(&status) && !hasOurs(&written.Status) {
 		c.dropped.Store(true)
 	}
-	c.writes.Wrote(keyOf(check).String(), checkResource, written.ResourceVersion, c.Clock.Now())
+	c.Writes.Wrote(keyOf(check).String(), checkResource, written.ResourceVersion, c.Clock.Now())
 	return written, nil
 }
 

@@ -28,7 +28,7 @@ func (c *Controller) act(ctx context.Context, s *snapshot, e *evaluation.Result,
 		results[i].Plan, turns[i] = &plans[i], turnOf(&plans[i])
 	}
 	actor := c.newActor(s, &e.Policy)
-	outcomes := batch.Act(ctx, c.clock, turns, func(asking context.Context, i int) (outcome remediation.Outcome) {
+	outcomes := batch.Act(ctx, c.Clock, turns, func(asking context.Context, i int) (outcome remediation.Outcome) {
 		if turns[i] != batch.ControlPlane {
 			return actor.carryOut(ctx, &plans[i])
 		}
@@ -67,14 +67,14 @@ type actor struct {
 func (c *Controller) newActor(s *snapshot, policy *remediation.Policy) *actor {
 	nhc, preflight := s.nhc.Name, &preflight{Controller: c, snapshot: s}
 	return &actor{preflight: preflight, policy: policy, executor: &execute.Executor{
-		Client:         c.dynamic,
+		Client:         c.Dynamic,
 		Mapping:        c.locate,
 		Confirm:        preflight.confirm,
-		Kube:           c.kube,
-		LeaseNamespace: c.leaseNamespace,
-		Now:            c.clock.Now,
+		Kube:           c.Kube,
+		LeaseNamespace: c.LeaseNamespace,
+		Now:            c.Clock.Now,
 		OnWrite: func(resource schema.GroupResource, version string) {
-			c.writes.Wrote(nhc, resource, version, c.clock.Now())
+			c.Writes.Wrote(nhc, resource, version, c.Clock.Now())
 		},
 	}}
 }
@@ -97,7 +97,7 @@ func (a *actor) carryOutControlPlane(ctx, asking context.Context, plan *remediat
 	reason, release := a.AcquireControlPlane(asking, slot.Member{Node: plan.Node.Name})
 	if reason != "" {
 		withheld := *plan
-		a.policy.Withhold(&withheld, &remediation.Withholding{Reason: reason}, a.clock.Now())
+		a.policy.Withhold(&withheld, &remediation.Withholding{Reason: reason}, a.Clock.Now())
 		plan, release = &withheld, func(bool) {}
 	}
 	outcome := a.executor.Execute(ctx, a.policy.Owner, plan)
@@ -112,8 +112,8 @@ func (a *actor) carryOutControlPlane(ctx, asking context.Context, plan *remediat
 func (c *Controller) outdated(planned *snapshot) bool {
 	nhc, err := c.nhcs.Get(planned.nhc.Name)
 	return err != nil || nhc.UID != planned.nhc.UID || nhc.Generation != planned.nhc.Generation ||
-		(nhc.DeletionTimestamp != nil) != (planned.nhc.DeletionTimestamp != nil) || c.clockUntrusted() != planned.clockUntrusted ||
-		c.budgets.Revision() != planned.budgetRevision
+		(nhc.DeletionTimestamp != nil) != (planned.nhc.DeletionTimestamp != nil) || c.ClockUntrusted() != planned.clockUntrusted ||
+		c.Budgets.Revision() != planned.budgetRevision
 }
 
 // locate returns where CRs of a kind are served. A missing or uncertain permission does
@@ -136,7 +136,7 @@ func (c *Controller) nameAsRead(cr *object.CR) {
 
 // rememberOutcomes keeps what the next sync must know of the outcomes.
 func (c *Controller) rememberOutcomes(ctx context.Context, s *snapshot, results []remediation.NodeResult) {
-	now, state := c.clock.Now(), s.state
+	now, state := c.Clock.Now(), s.state
 	var failures failures
 	for _, result := range results {
 		node, outcome := result.Plan.Node, result.Outcome

@@ -13,11 +13,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/ktesting"
-	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
-	"github.com/nhc-controller/nhc-controller/pkg/budget"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 )
 
@@ -35,7 +33,7 @@ func failing(n int) []remediation.NodeResult {
 // TestFailuresAreOneError: one cause that fails thousands of nodes is one error per sync.
 func TestFailuresAreOneError(t *testing.T) {
 	t.Parallel()
-	c := &Controller{budgets: budget.None{}, clock: clock.RealClock{}}
+	c := bareController()
 	for n, want := range map[int][]string{
 		0:    nil,
 		1:    {"Acting on nodes failed, retrying nodes=1 first=node-0000: creating remediation for node node-0000: exceeded quota"},
@@ -70,7 +68,7 @@ func TestDeferredNodes(t *testing.T) {
 // nor failed.
 func TestDeferredPlansAreNotAttempts(t *testing.T) {
 	t.Parallel()
-	c, s := &Controller{budgets: budget.None{}, clock: clock.RealClock{}}, testSnapshot(testCheck(), testNode("n"))
+	c, s := bareController(), testSnapshot(testCheck(), testNode("n"))
 	node := &s.nodes[0]
 	s.state.attempts.Failed(keyOf(node), &remediation.Outcome{Err: errors.New("denied")}, epoch)
 	s.state.releasing.Insert("n")
@@ -90,7 +88,7 @@ func TestOutdated(t *testing.T) {
 	change := func(change func(*v1alpha1.NodeHealthCheck)) func(*testing.T, *preflight) {
 		return func(t *testing.T, p *preflight) {
 			t.Helper()
-			require.NoError(t, p.nhcStore.Update(testCheck(change)))
+			require.NoError(t, p.Checks.Store.Update(testCheck(change)))
 		}
 	}
 	tests := map[string]struct {
@@ -102,8 +100,8 @@ func TestOutdated(t *testing.T) {
 		"10.1 it was paused, or edited":            {event: change(func(n *v1alpha1.NodeHealthCheck) { n.Generation++ }), want: true},
 		"5.1 it is being deleted":                  {event: change(func(n *v1alpha1.NodeHealthCheck) { n.DeletionTimestamp = new(metav1.NewTime(epoch)) }), want: true},
 		"5.1 another of that name has replaced it": {event: change(func(n *v1alpha1.NodeHealthCheck) { n.UID = "other" }), want: true},
-		"5.1 it is gone":                           {event: func(t *testing.T, p *preflight) { t.Helper(); require.NoError(t, p.nhcStore.Delete(testCheck())) }, want: true},
-		"the clock is no longer trusted":           {event: func(_ *testing.T, p *preflight) { p.clockTrusted = func() bool { return false } }, want: true},
+		"5.1 it is gone":                           {event: func(t *testing.T, p *preflight) { t.Helper(); require.NoError(t, p.Checks.Store.Delete(testCheck())) }, want: true},
+		"the clock is no longer trusted":           {event: func(_ *testing.T, p *preflight) { p.ClockTrusted = func() bool { return false } }, want: true},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

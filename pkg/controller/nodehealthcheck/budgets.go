@@ -19,13 +19,10 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
 
-// askerOf returns a NodeHealthCheck as RemediationBudgets know it.
-func askerOf(nhc string) budget.Asker { return budget.Asker{Kind: v1alpha1.Kind, Name: nhc} }
-
 // askBudgets withholds the first CR of candidates that a RemediationBudget refuses (spec B1). It
 // returns the nodes of the other candidates. They have a reservation until endReservations.
 func (c *Controller) askBudgets(s *snapshot, policy *remediation.Policy, plans []remediation.NodePlan, now time.Time) (reserved []string) {
-	refusals, revision := c.budgets.Admit(askerOf(s.nhc.Name), evaluation.Candidates(plans))
+	refusals, revision := c.Budgets.Admit(c.Asker(s.nhc.Name), evaluation.Candidates(plans))
 	s.budgetRevision = revision
 	return evaluation.WithholdRefused(policy, plans, refusals, now)
 }
@@ -37,7 +34,7 @@ func (c *Controller) endReservations(s *snapshot, reserved []string, results []r
 	}
 	ends := evaluation.Ends(results)
 	for _, node := range reserved {
-		c.budgets.End(askerOf(s.nhc.Name), node, ends[node])
+		c.Budgets.End(c.Asker(s.nhc.Name), node, ends[node])
 	}
 }
 
@@ -112,6 +109,3 @@ func (c *Controller) unreadKinds() map[schema.GroupKind]bool {
 
 // Names returns the names of the NodeHealthChecks.
 func (c *Controller) Names() []string { return c.index.Names() }
-
-// Wake syncs NodeHealthChecks.
-func (c *Controller) Wake(names []string) { c.enqueue(names) }

@@ -28,6 +28,7 @@ import (
 
 	nhcfake "github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned/fake"
 	nhcinformers "github.com/nhc-controller/nhc-controller/pkg/generated/informers/externalversions"
+	"github.com/nhc-controller/nhc-controller/pkg/reconcile"
 )
 
 // heldClock is a clock that is held back by so many nanoseconds.
@@ -50,17 +51,20 @@ func newTestController(tb testing.TB, clock clock.PassiveClock, nodes ...coreinf
 	require.NoError(tb, metav1.AddMetaToScheme(scheme))
 	crds := schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 	c, err := New(tb.Context(), Config{
-		Kube: kube, Client: nhcs.RemediationV1alpha1(), Dynamic: dynamicfake.NewSimpleDynamicClient(scheme),
+		Config: reconcile.Config{
+			Kube: kube, Dynamic: dynamicfake.NewSimpleDynamicClient(scheme),
+			Nodes:    append(nodes, factory.Core().V1().Nodes())[0],
+			Leases:   factory.Coordination().V1().Leases(),
+			CRDs:     metadatainformer.NewFilteredMetadataInformer(metadatafake.NewSimpleMetadataClient(scheme), crds, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer(),
+			Recorder: events.NewFakeRecorder(100),
+			Clock:    clock,
+			Metrics:  registry,
+		},
+		Client:           nhcs.RemediationV1alpha1(),
 		NodeHealthChecks: nhcinformers.NewSharedInformerFactory(nhcs, 0).Remediation().V1alpha1().NodeHealthChecks(),
-		Nodes:            append(nodes, factory.Core().V1().Nodes())[0],
-		Leases:           factory.Coordination().V1().Leases(),
-		CRDs:             metadatainformer.NewFilteredMetadataInformer(metadatafake.NewSimpleMetadataClient(scheme), crds, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer(),
-		Recorder:         events.NewFakeRecorder(100),
-		Clock:            clock,
-		Metrics:          registry,
 	})
 	require.NoError(tb, err)
-	tb.Cleanup(c.queue.ShutDown)
+	tb.Cleanup(c.Queue.ShutDown)
 	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), klog.Logger{}))
 	tb.Cleanup(cancel)
 	go c.RunWatches(ctx) // Ends the queues of the watches.
@@ -74,12 +78,12 @@ func TestQueueWaitsByTheMonotonicClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		held := &heldClock{}
 		c, _ := newTestController(t, held)
-		c.queue.AddAfter(cache.ObjectName{Name: "workers"}, time.Minute)
+		c.Queue.AddAfter(cache.ObjectName{Name: "workers"}, time.Minute)
 		synctest.Wait()
 		held.by.Store(int64(time.Hour))
 		time.Sleep(time.Minute + time.Millisecond)
 		synctest.Wait()
-		require.Equal(t, 1, c.queue.Len())
+		require.Equal(t, 1, c.Queue.Len())
 	})
 }
 
@@ -90,6 +94,6 @@ func TestSyncAll(t *testing.T) {
 		c, _ := newTestController(t, clock.RealClock{})
 		c.index.SetCheck(checkOf(testCheck()))
 		c.SyncAll()
-		require.Equal(t, 1, c.queue.Len())
+		require.Equal(t, 1, c.Queue.Len())
 	})
 }

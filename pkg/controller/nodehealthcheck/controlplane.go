@@ -30,11 +30,7 @@ import (
 // a control plane node. It keeps the slot until it is gone, also while it is being deleted and
 // when its Node is gone: a remediator may delete the Node while the host is off (spec 12.2).
 func (c *Controller) keepsSlot(cr *object.CR) bool {
-	if hasKey(cr.Labels, v1alpha1.LabelControlPlane) {
-		return true
-	}
-	node := c.nodes.Get(cr.Node())
-	return node != nil && isControlPlane(node)
+	return cr.ControlPlane() || c.NodeCache.HasControlPlane(cr.Node())
 }
 
 // observeControlPlane adds the limits of control plane nodes, if the snapshot has such a
@@ -121,7 +117,7 @@ func (c *Controller) slotTakenInStatus(nhc *v1alpha1.NodeHealthCheck, kind schem
 		if !slices.ContainsFunc(entry.Remediations, func(cr v1alpha1.Remediation) bool { return cr.Resource.GroupVersionKind().GroupKind() == kind }) {
 			continue
 		}
-		if node := c.nodes.Get(entry.Name); node == nil || isControlPlane(node) {
+		if node := c.NodeCache.Get(entry.Name); node == nil || remediation.IsControlPlane(node.Labels) {
 			nodes = append(nodes, entry.Name)
 		}
 	}
@@ -166,7 +162,7 @@ func (c *Controller) listSlotTaken(ctx context.Context, kind schema.GroupKind) (
 
 // controlPlaneNodes returns all control plane nodes.
 func (c *Controller) controlPlaneNodes() []*corev1.Node {
-	return watches.Indexed[*corev1.Node](c.nodes.Indexer, nodesByRole, roleControlPlane)
+	return watches.Indexed[*corev1.Node](c.NodeCache.Indexer, nodesByRole, roleControlPlane)
 }
 
 // etcdAllows reports whether etcd can do without a control plane node (spec 12.3). It reads the
@@ -180,11 +176,11 @@ func (c *Controller) etcdAllows(ctx context.Context, node string) (bool, error) 
 	if _, err := c.platform.Mapping(remediation.ClusterVersionKind); meta.IsNoMatchError(err) {
 		return c.etcdAllowsByNodes(ctx, node)
 	}
-	budgets, err := c.kube.PolicyV1().PodDisruptionBudgets(remediation.EtcdNamespace).List(ctx, metav1.ListOptions{})
+	budgets, err := c.Kube.PolicyV1().PodDisruptionBudgets(remediation.EtcdNamespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return false, fmt.Errorf("listing disruption budgets of etcd: %w", err)
 	}
-	pods, err := c.kube.CoreV1().Pods(remediation.EtcdNamespace).List(ctx, metav1.ListOptions{})
+	pods, err := c.Kube.CoreV1().Pods(remediation.EtcdNamespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return false, fmt.Errorf("listing pods of etcd: %w", err)
 	}
@@ -195,9 +191,9 @@ func (c *Controller) etcdAllows(ctx context.Context, node string) (bool, error) 
 // Node live if the cache does not have it: only an existing Node may be Ready. A Node without the label,
 // which a control plane Machine may name, counts as member, too.
 func (c *Controller) etcdAllowsByNodes(ctx context.Context, name string) (bool, error) {
-	node := c.nodes.Get(name)
+	node := c.NodeCache.Get(name)
 	if node == nil {
-		_, err := c.kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+		_, err := c.Kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return true, nil
 		}
@@ -216,4 +212,18 @@ func (c *Controller) makeQuorumWithout(name string, node *corev1.Node) bool {
 		members = append(members, node)
 	}
 	return remediation.QuorumWithout(members, name)
+}
+
+// ControlPlaneChanged wakes the NodeHealthChecks that wait, and has the next
+// attempt of any health check ask live: the slot may be free.
+func (c *Controller) ControlPlaneChanged() {
+	c.refusals.Changed()
+	c.Wake(c.waiters.all())
+}
+
+// ControlPlaneTaken returns the control plane nodes whose remediation objects take the control
+// plane slot, as the caches show it, and false if that is not known.
+func (c *Controller) ControlPlaneTaken() (nodes []string, known bool) {
+	taken := c.controlPlaneRemediations()
+	return taken.Remediated, !taken.Unknown
 }

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"slices"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -179,8 +178,7 @@ func (c *Controller) othersRemediate(node string) bool {
 // heldUnread reports whether a NodeHealthCheck with unreadable kinds holds the lease of a node. It may have a
 // CR for the node that its status does not name yet, or no longer names (spec P5, P8).
 func (c *Controller) heldUnread(node string) bool {
-	lease := watches.Cached[*coordinationv1.Lease](c.leaseStore, c.leaseNamespace+"/"+object.LeaseName(node))
-	nhc, held := object.NHCOfHolder(remediation.LeaseHolder(lease))
+	nhc, held := object.NHCOfHolder(remediation.LeaseHolder(c.LeaseFor(node)))
 	if !held {
 		return false
 	}

@@ -49,8 +49,8 @@ func TestUnreadCRsCountAsExisting(t *testing.T) {
 
 		require.False(t, c.othersRemediate("d"))
 		for name, holder := range map[string]string{"d": "workers", "e": "former"} {
-			require.NoError(t, c.leaseStore.Add(&coordinationv1.Lease{
-				ObjectMeta: metav1.ObjectMeta{Namespace: c.leaseNamespace, Name: object.LeaseName(name)},
+			require.NoError(t, c.LeaseCache.Add(&coordinationv1.Lease{
+				ObjectMeta: metav1.ObjectMeta{Namespace: c.LeaseNamespace, Name: object.LeaseName(name)},
 				Spec:       coordinationv1.LeaseSpec{HolderIdentity: new("NodeHealthCheck-" + holder)},
 			}))
 		}

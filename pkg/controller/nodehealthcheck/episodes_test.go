@@ -81,7 +81,7 @@ func TestSyncAwaitsReturningNode(t *testing.T) {
 		further := s.addFurtherNodes(nil, &snapshot{nhc: nhc, state: state}, &ownCRs{})
 		require.Empty(t, further)
 	}
-	require.NoError(t, s.nodes.Add(testNode("gone")))
+	require.NoError(t, s.NodeCache.Add(testNode("gone")))
 	further := s.addFurtherNodes(nil, &snapshot{nhc: nhc, state: state}, &ownCRs{})
 	require.Len(t, further, 1)
 	require.Equal(t, "gone", further[0].name)

@@ -70,20 +70,20 @@ const (
 // findKinds has all kinds of CRs that have templates read once: they may have CRs that neither a spec nor a status
 // names any more, because their template was replaced (spec 6.8).
 func (c *Controller) findKinds(ctx context.Context) {
-	if !cache.WaitFor(ctx, "", c.crds.HasSyncedChecker()) {
+	if !cache.WaitFor(ctx, "", c.CRDs.HasSyncedChecker()) {
 		return
 	}
 	groups := sets.New[string]()
-	for _, name := range c.crds.GetStore().ListKeys() {
+	for _, name := range c.CRDs.GetStore().ListKeys() {
 		if plural, group, ok := strings.Cut(name, "."); ok && strings.HasSuffix(plural, strings.ToLower(v1alpha1.TemplateKindSuffix)+"s") {
 			groups.Insert(group)
 		}
 	}
-	begin := c.clock.Now()
+	begin := c.Clock.Now()
 	for ctx.Err() == nil {
-		kinds, err := watches.Siblings(ctx, c.kube.Discovery(), groups, v1alpha1.TemplateKindSuffix)
+		kinds, err := watches.Siblings(ctx, c.Kube.Discovery(), groups, v1alpha1.TemplateKindSuffix)
 		c.wantKept(kinds)
-		if err == nil || c.clock.Since(begin) >= searchTimeout {
+		if err == nil || c.Clock.Since(begin) >= searchTimeout {
 			if c.searching.Swap(false) {
 				c.SyncAll()
 			}

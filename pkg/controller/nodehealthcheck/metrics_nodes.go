@@ -48,7 +48,7 @@ func (n nodeCollector) Collect(series chan<- prometheus.Metric) {
 		series <- prometheus.NewInvalidMetric(nodeDecision, err)
 		return
 	}
-	now := n.controller.clock.Now()
+	now := n.controller.Clock.Now()
 	for _, nhc := range nhcs {
 		for node, decision := range decisionsOf(&nhc.Status) {
 			series <- gauge(nodeDecision, 1, nhc.Name, node, string(decision.Type), string(decision.Reason))

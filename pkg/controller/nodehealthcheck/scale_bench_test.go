@@ -49,6 +49,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	nhcfake "github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned/fake"
 	nhcinformers "github.com/nhc-controller/nhc-controller/pkg/generated/informers/externalversions"
+	"github.com/nhc-controller/nhc-controller/pkg/reconcile"
 )
 
 // BenchmarkScale is a sync after which nothing has changed, in clusters of up to 100,000
@@ -123,7 +124,7 @@ func startScaled(b *testing.B, nodes http.RoundTripper) *scaledController {
 	var err error
 	s.Controller, err = New(ctx, config)
 	require.NoError(b, err)
-	b.Cleanup(s.queue.ShutDown)
+	b.Cleanup(s.Queue.ShutDown)
 
 	begin, cpu := config.Clock.Now(), cpuTime()
 	for _, informer := range []cache.SharedIndexInformer{config.Nodes.Informer(), config.NodeHealthChecks.Informer(), config.Leases.Informer(), config.CRDs} {
@@ -176,16 +177,18 @@ func (s *scaledController) config(b *testing.B, nodes http.RoundTripper) Config 
 	nodeClient, err := kubernetes.NewForConfigAndClient(&rest.Config{QPS: -1, ContentConfig: rest.ContentConfig{ContentType: apiruntime.ContentTypeProtobuf}}, &http.Client{Transport: nodes})
 	require.NoError(b, err)
 	return Config{
-		Kube: kube, Client: nhcs.RemediationV1alpha1(),
-		Dynamic: dynamicfake.NewSimpleDynamicClientWithCustomListKinds(apiruntime.NewScheme(), map[schema.GroupVersionResource]string{
-			rebootTemplates.GroupVersion().WithResource("rebootremediationtemplates"): "RebootRemediationTemplateList",
-			rebootTemplates.GroupVersion().WithResource("rebootremediations"):         "RebootRemediationList",
-		}, template),
-		NodeHealthChecks: nhcinformers.NewSharedInformerFactory(nhcs, 0).Remediation().V1alpha1().NodeHealthChecks(),
-		Nodes:            informers.NewSharedInformerFactoryWithOptions(nodeClient, 0, informers.WithTransform(TrimNode)).Core().V1().Nodes(),
-		Leases:           informers.NewSharedInformerFactory(kube, 0).Coordination().V1().Leases(),
-		CRDs:             metadatainformer.NewFilteredMetadataInformer(metadatafake.NewSimpleMetadataClient(metadataScheme), crds, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer(),
-		Recorder:         &events.FakeRecorder{}, Clock: clock.RealClock{}, Metrics: prometheus.NewRegistry(),
+		Client: nhcs.RemediationV1alpha1(), NodeHealthChecks: nhcinformers.NewSharedInformerFactory(nhcs, 0).Remediation().V1alpha1().NodeHealthChecks(),
+		Config: reconcile.Config{
+			Kube: kube,
+			Dynamic: dynamicfake.NewSimpleDynamicClientWithCustomListKinds(apiruntime.NewScheme(), map[schema.GroupVersionResource]string{
+				rebootTemplates.GroupVersion().WithResource("rebootremediationtemplates"): "RebootRemediationTemplateList",
+				rebootTemplates.GroupVersion().WithResource("rebootremediations"):         "RebootRemediationList",
+			}, template),
+			Nodes:    informers.NewSharedInformerFactoryWithOptions(nodeClient, 0, informers.WithTransform(TrimNode)).Core().V1().Nodes(),
+			Leases:   informers.NewSharedInformerFactory(kube, 0).Coordination().V1().Leases(),
+			CRDs:     metadatainformer.NewFilteredMetadataInformer(metadatafake.NewSimpleMetadataClient(metadataScheme), crds, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer(),
+			Recorder: &events.FakeRecorder{}, Clock: clock.RealClock{}, Metrics: prometheus.NewRegistry(),
+		},
 	}
 }
 
