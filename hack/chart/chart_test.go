@@ -63,58 +63,6 @@ func TestChartVersion(t *testing.T) {
 	require.Equal(t, "v"+string(release[1]), chart.AppVersion)
 }
 
-// TestTemplateOfManifest: what a template cannot be made of is an error.
-func TestTemplateOfManifest(t *testing.T) {
-	t.Parallel()
-	const object = "kind: ConfigMap\nmetadata:\n  name: a\n"
-	for name, tc := range map[string]struct{ manifest, want, wantErr string }{
-		"labels are added":    {manifest: object, want: object + labels + allLabels},
-		"the namespace":       {manifest: object + "  namespace: nhc-system\n", want: object + "  namespace: {{ .Release.Namespace | quote }}\n" + labels + allLabels},
-		"in a comment":        {manifest: "# In nhc-system.\n" + object, want: "# In nhc-system.\n" + object + labels + allLabels},
-		"namespace elsewhere": {manifest: object + "data: {a: nhc-system}\n", wantErr: "a namespace is where none is expected"},
-		"a template in it":    {manifest: object + "data: {a: '{{ b }}'}\n", wantErr: "special in a template"},
-		"no metadata":         {manifest: "kind: ConfigMap\n", wantErr: "no metadata"},
-		"several objects":     {manifest: object + "---\n" + object, want: object + labels + allLabels + "---\n" + object + labels + allLabels},
-		"a rule is added": {
-			manifest: "kind: ClusterRole\nmetadata:\n  name: reader\nrules:\n- own\n---\n" + object,
-			want:     "kind: ClusterRole\nmetadata:\n  name: reader\n" + labels + allLabels + "rules:\n- own\n- added\n---\n" + object + labels + allLabels,
-		},
-		"the label is replaced": {manifest: object + labels + nameLabel + "    a: b\n", want: object + labels + allLabels + "    a: b\n"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			got, err := source{manifest: "a.yaml"}.render(tc.manifest, map[string]string{"reader": "- added\n"})
-			if tc.wantErr != "" {
-				require.ErrorContains(t, err, tc.wantErr)
-				return
-			}
-			require.NoError(t, err)
-			head, body, _ := strings.Cut(got, "\n")
-			require.Contains(t, head, "from manifests/a.yaml")
-			require.Equal(t, tc.want, body)
-		})
-	}
-}
-
-// TestRuleOfPatch: a patch of a component is a rule with a condition, or an error.
-func TestRuleOfPatch(t *testing.T) {
-	t.Parallel()
-	const rule = "- op: add\n  path: /rules/-\n  value:\n    apiGroups: [a]\n    verbs: [get]\n"
-	for patched, want := range map[string]string{
-		"# Why.\n" + rule:                              "{{- if .Values.a }}\n- apiGroups: [a]\n  verbs: [get]\n{{- end }}\n",
-		rule + "- op: remove\n  path: /rules/0\n":      "",
-		strings.Replace(rule, "add", "replace", 1):     "",
-		strings.Replace(rule, "/rules/-", "/roles", 1): "",
-		"no list": "",
-	} {
-		dir := t.TempDir()
-		require.NoError(t, os.WriteFile(filepath.Join(dir, "a.yaml"), []byte(patched), 0o600))
-		got, err := patch{manifest: "a.yaml", condition: ".Values.a"}.render(dir)
-		require.Equal(t, want, got, patched)
-		require.Equal(t, want == "", err != nil, "%s: %v", patched, err)
-	}
-}
-
 // TestPackChart: two packages are the same, whatever the times of the files, and have every file
 // of the chart, and the digest of the image.
 func TestPackChart(t *testing.T) {

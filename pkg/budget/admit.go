@@ -17,8 +17,8 @@ func (c Asker) compare(other Asker) int {
 	return cmp.Or(cmp.Compare(c.Kind, other.Kind), cmp.Compare(c.Name, other.Name))
 }
 
-// Candidate is a node whose remediation is due, as far as its health check is concerned.
-type Candidate struct {
+// Request is what a health check asks budgets about one node whose CR is due.
+type Request struct {
 	// Node is the name of the Node, or the name that stands for a Machine without a Node.
 	Node string
 	// Since is when the node became unhealthy.
@@ -33,7 +33,7 @@ type Candidate struct {
 
 // waiter is a candidate that budgets refuse.
 type waiter struct {
-	Candidate
+	Request
 	asker Asker
 	// yields means that the candidate comes after all others, because it got a place and did
 	// not begin.
@@ -86,18 +86,18 @@ func (q *queue) lapsed(now time.Time) bool {
 // Admit forgets what the asker waited for before, and its reservations for remediations that have
 // begun. So the caller has to call SetNode with what the caches show first, and the caches have to
 // show the last writes of the asker.
-func (c *Counts) Admit(asker Asker, candidates []Candidate, now time.Time) map[string]*Refusal {
+func (c *Counts) Admit(asker Asker, requests []Request, now time.Time) map[string]*Refusal {
 	c.drop(func(r *reservation) bool { return r.asker == asker && r.began && r.expires.IsZero() })
 	delete(c.waiting, asker)
 	delete(c.admitted, asker)
-	if len(candidates) == 0 {
+	if len(requests) == 0 {
 		return nil
 	}
 	c.look(now)
 	waiting := &queue{}
 	first := map[*waiter]finding{}
 	a := attempt{Counts: c, now: now}
-	for _, w := range c.before(asker, candidates, now) {
+	for _, w := range c.before(asker, requests, now) {
 		if w.asker != asker { // Takes its place from those that follow.
 			if !a.refuses(w, false) {
 				a.keepTentatively(w)
@@ -156,10 +156,10 @@ func (c *Counts) refusals(refused []*waiter, first map[*waiter]finding, now time
 
 // before returns the candidates of an asker, and the candidates of others that wait and may
 // begin, in order.
-func (c *Counts) before(asker Asker, candidates []Candidate, now time.Time) []*waiter {
-	all := make([]*waiter, 0, len(candidates))
-	for _, candidate := range candidates {
-		all = append(all, &waiter{Candidate: candidate, asker: asker, yields: c.yields(asker, candidate.Node, now)})
+func (c *Counts) before(asker Asker, requests []Request, now time.Time) []*waiter {
+	all := make([]*waiter, 0, len(requests))
+	for _, candidate := range requests {
+		all = append(all, &waiter{Request: candidate, asker: asker, yields: c.yields(asker, candidate.Node, now)})
 	}
 	last := slices.MaxFunc(all, (*waiter).compare)
 	for _, others := range c.waiting {

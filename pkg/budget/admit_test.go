@@ -19,20 +19,20 @@ func one() *Counts { return counts(budgets(budget("b", maxConcurrent("1")))) }
 func TestOrder(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		candidates []Candidate
-		want       string
+		requests []Request
+		want     string
 	}{
-		"B4.1 the longest":                     {candidates: []Candidate{due("a", 1), due("b", 3), due("c", 2)}, want: "b"},
-		"B4.1 then by name":                    {candidates: []Candidate{due("c", 1), due("a", 1), due("b", 1)}, want: "a"},
-		"B4.3 what cannot begin takes nothing": {candidates: []Candidate{{Node: "a", Since: after(-time.Hour)}, due("b", 3)}, want: "b"},
+		"B4.1 the longest":                     {requests: []Request{due("a", 1), due("b", 3), due("c", 2)}, want: "b"},
+		"B4.1 then by name":                    {requests: []Request{due("c", 1), due("a", 1), due("b", 1)}, want: "a"},
+		"B4.3 what cannot begin takes nothing": {requests: []Request{{Node: "a", Since: after(-time.Hour)}, due("b", 3)}, want: "b"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := one()
-			for _, candidate := range tc.candidates {
+			for _, candidate := range tc.requests {
 				c.SetNode(candidate.Node, notReady("a"))
 			}
-			refusals := begin(c, nhc("x"), noon, tc.candidates...)
+			refusals := begin(c, nhc("x"), noon, tc.requests...)
 			require.NotContains(t, refusals, tc.want)
 			require.NotNil(t, c.reservationOf(tc.want))
 			require.Len(t, c.reserved, 1)
@@ -47,7 +47,7 @@ func TestOrderOverAskers(t *testing.T) {
 	c.SetNode("running", remediated("a"))
 	require.Equal(t, map[string]string{"old": busy}, begin(c, nhc("x"), noon, due("old", 10)))
 	require.Equal(t, map[string]string{"new": busy}, begin(c, nhc("y"), noon, due("new", 5)))
-	require.Equal(t, map[string]string{"stuck": busy}, begin(c, nhc("z"), noon, Candidate{Node: "stuck", Since: after(-time.Hour)}))
+	require.Equal(t, map[string]string{"stuck": busy}, begin(c, nhc("z"), noon, Request{Node: "stuck", Since: after(-time.Hour)}))
 	require.Empty(t, c.Woken(noon))
 	require.Equal(t, 2, c.WaitingNodes("b"), "stuck waits for something else, too")
 
@@ -59,7 +59,7 @@ func TestOrderOverAskers(t *testing.T) {
 	require.Empty(t, c.Woken(noon))
 	require.Equal(t, map[string]string{"new": busy}, begin(c, nhc("y"), noon, due("new", 5)))
 	require.Equal(t, map[string]string{"older": busy}, begin(c, nhc("v"), noon, due("older", 60)), "who has begun is not pushed aside")
-	require.Equal(t, map[string]string{"stuck": busy}, begin(c, nhc("z"), noon, Candidate{Node: "stuck", Since: after(-time.Hour)}))
+	require.Equal(t, map[string]string{"stuck": busy}, begin(c, nhc("z"), noon, Request{Node: "stuck", Since: after(-time.Hour)}))
 
 	c.SetNode("old", remediated("a"))
 	require.Empty(t, begin(c, nhc("x"), noon), "the CR is there")
@@ -154,7 +154,7 @@ func TestMinInterval(t *testing.T) {
 	t.Run("given back", func(t *testing.T) {
 		t.Parallel()
 		c := pace()
-		require.Len(t, c.Admit(nhc("x"), []Candidate{due("n1", 2), due("n2", 1)}, noon), 1)
+		require.Len(t, c.Admit(nhc("x"), []Request{due("n1", 2), due("n2", 1)}, noon), 1)
 		require.Zero(t, c.NextChange(after(5*time.Minute)))
 		c.End(nhc("x"), "n1", NotBegun, noon)
 		require.Zero(t, c.NextChange(noon))
@@ -163,10 +163,10 @@ func TestMinInterval(t *testing.T) {
 	t.Run("uncertain: the next attempt need not wait, others do", func(t *testing.T) {
 		t.Parallel()
 		c := pace()
-		c.Admit(nhc("x"), []Candidate{due("n1", 2)}, noon)
+		c.Admit(nhc("x"), []Request{due("n1", 2)}, noon)
 		c.End(nhc("x"), "n1", Uncertain, noon)
 		require.Equal(t, map[string]string{"n2": refused}, begin(c, nhc("y"), after(time.Second), due("n2", 1)))
-		require.Empty(t, c.Admit(nhc("x"), []Candidate{due("n1", 2)}, after(2*time.Second)))
+		require.Empty(t, c.Admit(nhc("x"), []Request{due("n1", 2)}, after(2*time.Second)))
 		require.Equal(t, map[string]string{"n2": "b a: next begin at 2026-01-07T12:05:02Z"}, begin(c, nhc("y"), after(3*time.Second), due("n2", 1)))
 		c.End(nhc("x"), "n1", Uncertain, after(2*time.Second))
 		c.Expire(after(2 * time.Minute))
@@ -253,17 +253,17 @@ func TestPlaces(t *testing.T) {
 	c.SetNode("else", remediated("c"))
 	c.SetNode("far", notReady("c"))
 	begin(c, nhc("x"), noon, due("m1", 20), due("far", 50))
-	places := func(asker Asker, candidates ...Candidate) map[string]string {
+	places := func(asker Asker, requests ...Request) map[string]string {
 		places := map[string]string{}
-		for node, refusal := range c.Admit(asker, candidates, noon) {
+		for node, refusal := range c.Admit(asker, requests, noon) {
 			places[node] = refusal.Place
 		}
 		return places
 	}
 	require.Equal(t, map[string]string{"n1": "1st of 4", "n2": "3rd of 4", "n3": "4th of 4", "held": ""},
-		places(nhc("y"), due("n1", 30), due("n2", 10), due("n3", 10), Candidate{Node: "held", Since: after(-time.Hour)}))
+		places(nhc("y"), due("n1", 30), due("n2", 10), due("n3", 10), Request{Node: "held", Since: after(-time.Hour)}))
 	require.Equal(t, map[string]string{"m1": "2nd of 4", "far": ""}, places(nhc("x"), due("m1", 20), due("far", 50)))
-	require.Equal(t, "b a: 1 of at most 1 nodes are under remediation (2nd of 4 that wait)", c.Admit(nhc("x"), []Candidate{due("m1", 20)}, noon)["m1"].Text())
+	require.Equal(t, "b a: 1 of at most 1 nodes are under remediation (2nd of 4 that wait)", c.Admit(nhc("x"), []Request{due("m1", 20)}, noon)["m1"].Text())
 	require.Equal(t, "b: no", (&Refusal{Message: "b: no"}).Text())
 	for n, want := range map[int]string{1: "1st", 2: "2nd", 3: "3rd", 4: "4th", 11: "11th", 12: "12th", 13: "13th", 21: "21st", 102: "102nd", 111: "111th", 100: "100th"} {
 		require.Equal(t, want, ordinal(n))

@@ -147,6 +147,12 @@ func (b *Budget) selects(node *Node) (group string, selected bool) {
 	return set[b.topologyKey], true
 }
 
+// StopsAll reports whether the budget lets no remediation begin, at any time.
+func (b *Budget) StopsAll() bool {
+	most, limited := scaled(b.maxConcurrent, 1)
+	return b.Problem == "" && b.machineNamespace == "" && b.selector.Empty() && len(b.windows) == 0 && limited && most == 0
+}
+
 // noun is what the budget counts.
 func (b *Budget) noun() string {
 	if b.machineNamespace != "" {

@@ -127,7 +127,7 @@ func TestProblems(t *testing.T) {
 			if tc.elsewhere {
 				want["b"], want["machine"] = tc.want, tc.want
 			}
-			refusals := c.Admit(nhc("x"), []Candidate{due("a", 1), due("b", 1), due("machine", 1)}, noon)
+			refusals := c.Admit(nhc("x"), []Request{due("a", 1), due("b", 1), due("machine", 1)}, noon)
 			require.Equal(t, want, messages(refusals))
 			require.Zero(t, refusals["a"].Until)
 			require.Zero(t, c.NextChange(noon))

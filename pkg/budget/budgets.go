@@ -9,14 +9,16 @@ type Budgets interface {
 	// Ready returns watches.ErrPending as long as the budgets are not known. Afterwards
 	// everything is synced again.
 	Ready() error
+	// Stop names the budget that stops everything, empty if none does. When that changes, everything is synced again.
+	Stop() string
 	// Admit decides as Counts.Admit does. If the budgets cannot be read, it refuses all
 	// candidates. Revision changes with the spec of any budget: an admission of an older revision
 	// no longer counts.
-	Admit(asker Asker, candidates []Candidate) (refusals map[string]*Refusal, revision int64)
+	Admit(asker Asker, requests []Request) (refusals map[string]*Refusal, revision int64)
 	// Revision returns the present revision.
 	Revision() int64
 	// End reports the outcome of an admitted remediation.
-	End(asker Asker, node string, result Result)
+	End(asker Asker, node string, usage Usage)
 	// Forget drops what is known of an asker that is gone.
 	Forget(asker Asker)
 	// NodeChanged is called when a Node, or what Observe returns for it, may have changed, and
@@ -60,14 +62,17 @@ type None struct{}
 // Ready implements Budgets.
 func (None) Ready() error { return nil }
 
+// Stop implements Budgets.
+func (None) Stop() string { return "" }
+
 // Admit implements Budgets.
-func (None) Admit(Asker, []Candidate) (map[string]*Refusal, int64) { return nil, 0 }
+func (None) Admit(Asker, []Request) (map[string]*Refusal, int64) { return nil, 0 }
 
 // Revision implements Budgets.
 func (None) Revision() int64 { return 0 }
 
 // End implements Budgets.
-func (None) End(Asker, string, Result) {}
+func (None) End(Asker, string, Usage) {}
 
 // Forget implements Budgets.
 func (None) Forget(Asker) {}

@@ -120,8 +120,8 @@ func budgets(list ...*nhcv1alpha1.RemediationBudget) []*nhcv1alpha1.RemediationB
 func nhc(name string) Asker { return Asker{Kind: "NodeHealthCheck", Name: name} }
 
 // due is a candidate that is unhealthy since some minutes before noon.
-func due(node string, minutes int) Candidate {
-	return Candidate{Node: node, Since: after(-time.Duration(minutes) * time.Minute), Begins: true}
+func due(node string, minutes int) Request {
+	return Request{Node: node, Since: after(-time.Duration(minutes) * time.Minute), Begins: true}
 }
 
 // messages are those of refusals, by node.
@@ -135,9 +135,9 @@ func messages(refusals map[string]*Refusal) map[string]string {
 
 // begin has an asker look once, and begin the admitted candidates. It returns the
 // refusals.
-func begin(c *Counts, asker Asker, now time.Time, candidates ...Candidate) map[string]string {
-	refusals := c.Admit(asker, candidates, now)
-	for _, candidate := range candidates {
+func begin(c *Counts, asker Asker, now time.Time, requests ...Request) map[string]string {
+	refusals := c.Admit(asker, requests, now)
+	for _, candidate := range requests {
 		if candidate.Begins && refusals[candidate.Node] == nil {
 			c.End(asker, candidate.Node, Begun, now)
 		}

@@ -140,7 +140,7 @@ func TestCooldown(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := tc.happens()
-			refused := messages(c.Admit(nhc("x"), []Candidate{{Node: "n1", Since: noon}}, after(tc.now)))
+			refused := messages(c.Admit(nhc("x"), []Request{{Node: "n1", Since: noon}}, after(tc.now)))
 			require.Equal(t, tc.refused, refused["n1"])
 			group := c.Status("b", &status{}, after(tc.now)).Groups[0]
 			if group.Name == "b" { // Those that allow the fewest come first.

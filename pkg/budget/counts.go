@@ -6,6 +6,7 @@ package budget
 import (
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -213,6 +214,16 @@ func (c *Counts) Budgets() []string {
 		names[i] = budget.Name
 	}
 	return names
+}
+
+// Stop names the first budget that stops everything, with its reason. It is empty if none does.
+func (c *Counts) Stop() string {
+	for _, b := range c.budgets {
+		if b.StopsAll() {
+			return strings.TrimSuffix("RemediationBudget "+b.Name+" stops everything: "+b.Reason, ": ")
+		}
+	}
+	return ""
 }
 
 // Nodes returns the names of all nodes that are known, in any order.

@@ -103,7 +103,7 @@ func FuzzParse(f *testing.F) {
 				require.LessOrEqual(t, *old.RemediationsAllowed, *allowed)
 			}
 		}
-		refusal, selected := c.Admit(nhc("x"), []Candidate{due("n2", 1)}, noon)["n2"], len(c.nodes["n2"].groups) > 0
+		refusal, selected := c.Admit(nhc("x"), []Request{due("n2", 1)}, noon)["n2"], len(c.nodes["n2"].groups) > 0
 		require.True(t, selected || refusal == nil)
 		if selected && c.Budget("b").Problem != "" {
 			require.Equal(t, "b: "+c.Budget("b").Problem, refusal.Message)

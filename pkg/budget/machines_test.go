@@ -46,7 +46,7 @@ func TestMachineRules(t *testing.T) {
 			c := counts(tc.budgets, tc.nodes...)
 			node := []string{"n1", "n2", "n3", "n4"}[len(tc.nodes)-1]
 			before := c.snapshot()
-			refusal := c.Admit(nhc("x"), []Candidate{due(node, 10)}, noon)[node]
+			refusal := c.Admit(nhc("x"), []Request{due(node, 10)}, noon)[node]
 			if tc.want == "" {
 				require.Nil(t, refusal)
 				c.End(nhc("x"), node, NotBegun, noon)

@@ -27,12 +27,12 @@ type reservation struct {
 // refuse it.
 func (r *reservation) pending() bool { return !r.began && r.expires.IsZero() }
 
-// Result is what became of a remediation that was admitted.
-type Result int
+// Usage says whether an admitted remediation has begun.
+type Usage int
 
 const (
 	// NotBegun gives back what was reserved.
-	NotBegun Result = iota
+	NotBegun Usage = iota
 	// Begun keeps it until the caches show it, or the asker looks again.
 	Begun
 	// Uncertain keeps it for a minute: by then the caches show whether it has begun.
@@ -63,27 +63,27 @@ func (c *Counts) yields(asker Asker, node string, now time.Time) bool {
 }
 
 // remember notes what became of an attempt.
-func (c *Counts) remember(asker Asker, node string, result Result, now time.Time) {
+func (c *Counts) remember(asker Asker, node string, usage Usage, now time.Time) {
 	switch {
-	case result == Rejected && !c.yields(asker, node, now):
+	case usage == Rejected && !c.yields(asker, node, now):
 		c.yielding[attempted{asker, node}] = now
-	case result == Begun, result == Uncertain:
+	case usage == Begun, usage == Uncertain:
 		delete(c.yielding, attempted{asker, node})
 	}
 }
 
 // End takes the outcome of a remediation that Admit has admitted. Where no budget applies, Admit
 // may have admitted a node for two askers. The asker that begins has the reservation.
-func (c *Counts) End(asker Asker, node string, result Result, now time.Time) {
-	c.remember(asker, node, result, now)
+func (c *Counts) End(asker Asker, node string, usage Usage, now time.Time) {
+	c.remember(asker, node, usage, now)
 	r := c.reservationOf(node)
 	switch {
-	case (result == Begun || result == Uncertain) && r != nil && r.asker == asker && r.shown && c.nodes[node].Remediating:
+	case (usage == Begun || usage == Uncertain) && r != nil && r.asker == asker && r.shown && c.nodes[node].Remediating:
 		r.at = now // What is shown may be of another asker.
 		c.settle(node)
-	case result == Begun:
+	case usage == Begun:
 		c.reserve(node, &reservation{asker: asker, at: now, began: true})
-	case result == Uncertain:
+	case usage == Uncertain:
 		c.reserve(node, &reservation{asker: asker, at: now, began: true, expires: now.Add(uncertainFor)})
 	case r == nil || r.asker != asker || r.began:
 	case r.expires.IsZero():

@@ -16,11 +16,11 @@ func TestReservation(t *testing.T) {
 	t.Parallel()
 	started := func() *Counts {
 		c := counts(budgets(budget("b", maxConcurrent("1"))), notReady("a"), notReady("a"))
-		require.Empty(t, c.Admit(nhc("x"), []Candidate{due("n1", 2)}, noon))
+		require.Empty(t, c.Admit(nhc("x"), []Request{due("n1", 2)}, noon))
 		return c
 	}
 	taken := func(c *Counts, now time.Time) bool {
-		return len(c.Admit(nhc("other"), []Candidate{due("n2", 1)}, now)) > 0
+		return len(c.Admit(nhc("other"), []Request{due("n2", 1)}, now)) > 0
 	}
 	t.Run("while it is being created", func(t *testing.T) {
 		t.Parallel()
@@ -83,7 +83,7 @@ func TestReservation(t *testing.T) {
 	t.Run("it has been, beside another one that began meanwhile", func(t *testing.T) {
 		t.Parallel()
 		c := counts(budgets(budget("b", minInterval(time.Minute))), notReady("a"), notReady("a"))
-		require.Empty(t, c.Admit(nhc("x"), []Candidate{due("n1", 2)}, noon))
+		require.Empty(t, c.Admit(nhc("x"), []Request{due("n1", 2)}, noon))
 		c.SetNode("n1", remediatedSince("a", noon)) // By a health check that no budget held up.
 		c.End(nhc("x"), "n1", Begun, after(10*time.Second))
 		require.Empty(t, c.Reserved(nhc("x")))
@@ -114,7 +114,7 @@ func TestReservation(t *testing.T) {
 		t.Parallel()
 		c := started()
 		c.End(nhc("x"), "n1", Uncertain, noon)
-		require.Empty(t, c.Admit(nhc("x"), []Candidate{due("n1", 2)}, after(time.Second)), "its own place is no obstacle")
+		require.Empty(t, c.Admit(nhc("x"), []Request{due("n1", 2)}, after(time.Second)), "its own place is no obstacle")
 		c.Expire(after(uncertainFor))
 		require.True(t, taken(c, after(uncertainFor)), "it is about to be created")
 		c.End(nhc("x"), "n1", NotBegun, after(time.Second))
@@ -126,7 +126,7 @@ func TestReservation(t *testing.T) {
 		t.Parallel()
 		c := started()
 		c.End(nhc("x"), "n1", Uncertain, noon)
-		require.Empty(t, c.Admit(nhc("x"), []Candidate{due("n1", 2)}, after(time.Second)))
+		require.Empty(t, c.Admit(nhc("x"), []Request{due("n1", 2)}, after(time.Second)))
 		c.End(nhc("x"), "n1", Begun, after(time.Second))
 		c.Expire(after(time.Hour))
 		require.True(t, taken(c, after(time.Hour)))
@@ -138,7 +138,7 @@ func TestReservation(t *testing.T) {
 		c := started()
 		c.End(nhc("x"), "n1", Uncertain, noon)
 		c.SetBudget(Parse(budget("b", maxConcurrent("0"))), nil)
-		require.Equal(t, map[string]string{"n1": "b: 1 of at most 0 nodes are under remediation"}, messages(c.Admit(nhc("x"), []Candidate{due("n1", 2)}, after(time.Second))))
+		require.Equal(t, map[string]string{"n1": "b: 1 of at most 0 nodes are under remediation"}, messages(c.Admit(nhc("x"), []Request{due("n1", 2)}, after(time.Second))))
 	})
 	t.Run("the health check is deleted", func(t *testing.T) {
 		t.Parallel()
@@ -175,7 +175,7 @@ func TestReservation(t *testing.T) {
 	t.Run("the Node is deleted, and nothing has begun", func(t *testing.T) {
 		t.Parallel()
 		c := counts(budgets(budget("b", minInterval(time.Hour))), notReady("a"), notReady("a"))
-		require.Empty(t, c.Admit(nhc("x"), []Candidate{due("n1", 2)}, noon))
+		require.Empty(t, c.Admit(nhc("x"), []Request{due("n1", 2)}, noon))
 		c.SetNode("n1", Node{})
 		c.End(nhc("x"), "n1", NotBegun, noon)
 		require.Empty(t, begin(c, nhc("y"), noon, due("n2", 2)), "no interval has begun")
@@ -183,7 +183,7 @@ func TestReservation(t *testing.T) {
 	t.Run("another health check wants the node", func(t *testing.T) {
 		t.Parallel()
 		c := counts(budgets(budget("b", maxConcurrent("9"), because("Ask Ada"))), notReady("a"))
-		c.Admit(nhc("x"), []Candidate{due("n1", 2)}, noon)
+		c.Admit(nhc("x"), []Request{due("n1", 2)}, noon)
 		c.End(nhc("x"), "n1", Begun, noon)
 		require.Equal(t, map[string]string{"n1": "b: NodeHealthCheck x is about to remediate the node. Ask Ada"}, begin(c, nhc("y"), noon, due("n1", 2)))
 		require.Empty(t, c.Woken(noon))
@@ -195,8 +195,8 @@ func TestReservation(t *testing.T) {
 	t.Run("no budget selects the node", func(t *testing.T) {
 		t.Parallel()
 		c := counts(budgets(budget("b", selecting("zone", "b"), maxConcurrent("1"))), notReady("a"))
-		require.Empty(t, c.Admit(nhc("x"), []Candidate{due("n1", 2)}, noon))
-		require.Empty(t, c.Admit(nhc("y"), []Candidate{due("n1", 2)}, noon))
+		require.Empty(t, c.Admit(nhc("x"), []Request{due("n1", 2)}, noon))
+		require.Empty(t, c.Admit(nhc("y"), []Request{due("n1", 2)}, noon))
 		c.End(nhc("y"), "n1", NotBegun, noon)
 		require.Equal(t, nhc("x"), c.reservationOf("n1").asker)
 		c.End(nhc("y"), "n1", Begun, noon)

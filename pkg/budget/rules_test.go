@@ -121,7 +121,7 @@ func TestRules(t *testing.T) {
 				node = fmt.Sprintf("n%d", len(tc.nodes))
 			}
 			before := c.snapshot()
-			refusal := c.Admit(nhc("x"), []Candidate{due(node, 10)}, tc.now)[node]
+			refusal := c.Admit(nhc("x"), []Request{due(node, 10)}, tc.now)[node]
 			if tc.want == "" {
 				require.Nil(t, refusal)
 				c.End(nhc("x"), node, NotBegun, tc.now)

@@ -224,21 +224,21 @@ func TestConditions(t *testing.T) {
 func TestMessagesAreBounded(t *testing.T) {
 	t.Parallel()
 	c := counts(budgets(budget("b", maxConcurrent("0")), budget("c", maxConcurrent(strings.Repeat("ä", 5000)))))
-	var candidates []Candidate
+	var requests []Request
 	for i := range 12 {
-		candidates = append(candidates, due(fmt.Sprintf("n%02d", i), 1))
+		requests = append(requests, due(fmt.Sprintf("n%02d", i), 1))
 	}
-	require.Len(t, begin(c, nhc("x"), noon, candidates...), 12)
+	require.Len(t, begin(c, nhc("x"), noon, requests...), 12)
 	exhausted := func(budget string) string {
 		return meta.FindStatusCondition(c.Status(budget, &status{}, noon).Conditions, nhcv1alpha1.ConditionBudgetExhausted).Message
 	}
 	require.Equal(t, "12 nodes wait: n00, n01, n02, n03, n04, n05, n06, n07, n08, n09 and 2 more", exhausted("b"))
-	begin(c, nhc("x"), noon, candidates[:10]...)
+	begin(c, nhc("x"), noon, requests[:10]...)
 	require.Equal(t, "10 nodes wait: n00, n01, n02, n03, n04, n05, n06, n07, n08, n09", exhausted("b"))
-	for i := range candidates {
-		candidates[i].Node = strings.Repeat(fmt.Sprintf("%02d", i), 126)
+	for i := range requests {
+		requests[i].Node = strings.Repeat(fmt.Sprintf("%02d", i), 126)
 	}
-	begin(c, nhc("x"), noon, candidates...)
+	begin(c, nhc("x"), noon, requests...)
 	require.LessOrEqual(t, len(exhausted("b")), 1024)
 	require.Contains(t, exhausted("b"), "12 nodes wait: 0000")
 	for _, event := range Events(&status{}, c.Status("c", &status{}, noon)) {
@@ -316,13 +316,13 @@ func TestStatusOfAttempts(t *testing.T) {
 			c.SetNode("n", node)
 			before := c.Status("b", &b.Status, noon)
 			for range 3 {
-				require.Empty(t, c.Admit(nhc("x"), []Candidate{due("n", 1)}, noon))
+				require.Empty(t, c.Admit(nhc("x"), []Request{due("n", 1)}, noon))
 				require.Same(t, before, c.Status("b", before, noon))
 				c.End(nhc("x"), "n", Rejected, noon)
 				require.Same(t, before, c.Status("b", before, noon))
 			}
-			require.Empty(t, c.Admit(nhc("x"), []Candidate{due("n", 1)}, noon))
-			require.Contains(t, c.Admit(nhc("y"), []Candidate{due("m", 5)}, noon), "m")
+			require.Empty(t, c.Admit(nhc("x"), []Request{due("n", 1)}, noon))
+			require.Contains(t, c.Admit(nhc("y"), []Request{due("m", 5)}, noon), "m")
 			c.End(nhc("x"), "n", Begun, noon)
 			require.EqualValues(t, 1, *c.Status("b", before, noon).RemediatingNodes)
 		})

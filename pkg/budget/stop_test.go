@@ -12,6 +12,23 @@ import (
 	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 )
 
+// TestStop: of several budgets that stop everything, the first is named. One about some nodes, or at times, is none.
+func TestStop(t *testing.T) {
+	t.Parallel()
+	none := maxConcurrent("0")
+	at := func(s *nhcv1alpha1.RemediationBudgetSpec) {
+		none(s)
+		schedule("0 3 * * *", "UTC", time.Hour)(s)
+	}
+	require.Empty(t, counts(budgets(budget("a", at), budget("b", maxConcurrent("1")))).Stop())
+	why := func(s *nhcv1alpha1.RemediationBudgetSpec) {
+		none(s)
+		s.Reason = "Ask Kim."
+	}
+	require.Equal(t, "RemediationBudget b stops everything: Ask Kim.", counts(budgets(budget("a", at), budget("b", why), budget("c", none))).Stop())
+	require.Equal(t, "RemediationBudget c stops everything", counts(budgets(budget("c", none))).Stop())
+}
+
 // TestNextSteps: only a budget that permits nothing holds a next step, and wakes its health check when that
 // changes. A next step takes no place (spec B1.2).
 func TestNextSteps(t *testing.T) {
@@ -37,7 +54,7 @@ func TestNextSteps(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := counts(budgets(budget("b", tc.option)), remediated("a"), notReady("a"))
-			refusals := c.Admit(nhc("x"), []Candidate{next}, noon)
+			refusals := c.Admit(nhc("x"), []Request{next}, noon)
 			require.Empty(t, c.reserved)
 			if tc.want == "" {
 				require.Empty(t, refusals)

@@ -21,7 +21,7 @@ func TestYields(t *testing.T) {
 	x, y := nhc("x"), nhc("y")
 	reject := func(now time.Time) {
 		t.Helper()
-		require.NotContains(t, c.Admit(x, []Candidate{due("quorum", 9), due("a", 5)}, now), "quorum")
+		require.NotContains(t, c.Admit(x, []Request{due("quorum", 9), due("a", 5)}, now), "quorum")
 		c.End(x, "quorum", Rejected, now)
 	}
 	reject(noon)
@@ -31,7 +31,7 @@ func TestYields(t *testing.T) {
 	c = one()
 	c.SetNode("b", notReady("a"))
 	reject(noon)
-	c.Admit(x, []Candidate{due("quorum", 9)}, noon)
+	c.Admit(x, []Request{due("quorum", 9)}, noon)
 	require.Equal(t, map[string]string{"b": busy}, begin(c, y, noon, due("b", 5)), "no asker has two places")
 	c.End(x, "quorum", Rejected, noon)
 	require.Equal(t, map[string]string{"quorum": busy}, begin(c, x, after(time.Second), due("quorum", 9)), "b waits for the place")
@@ -43,7 +43,7 @@ func TestYields(t *testing.T) {
 	require.Equal(t, after(2*time.Minute), c.NextChange(after(2*time.Minute-1)))
 	c.Expire(after(2 * time.Minute))
 	require.Empty(t, c.yielding)
-	require.Empty(t, c.Admit(x, []Candidate{due("quorum", 9)}, after(2*time.Minute)))
+	require.Empty(t, c.Admit(x, []Request{due("quorum", 9)}, after(2*time.Minute)))
 	c.End(x, "quorum", Begun, after(2*time.Minute))
 	require.False(t, c.yields(x, "quorum", after(2*time.Minute)), "it has begun")
 }

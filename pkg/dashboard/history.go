@@ -107,9 +107,9 @@ func newFilterForm(r *request, query url.Values) *filterForm {
 	for _, check := range view.Checks(r.state.Snapshot) {
 		form.Checks = append(form.Checks, option{Value: check, Text: check})
 	}
-	form.Outcomes = []option{{Text: "all"}, {Value: string(view.Open), Text: view.Outcome(&view.Episode{}).Text}}
+	form.Outcomes = []option{{Text: "all"}, {Value: string(view.Open), Text: view.Outcome("").Text}}
 	for _, outcome := range outcomes {
-		form.Outcomes = append(form.Outcomes, option{Value: string(outcome), Text: view.Outcome(&view.Episode{Outcome: outcome}).Text})
+		form.Outcomes = append(form.Outcomes, option{Value: string(outcome), Text: view.Outcome(outcome).Text})
 	}
 	form.Sinces = []option{{Text: "any time"}, {"1h", "the last hour", false}, {"6h", "the last 6 hours", false}, {"24h", "the last 24 hours", false},
 		{"7d", "the last 7 days", false}, {"30d", "the last 30 days", false}}

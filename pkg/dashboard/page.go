@@ -123,11 +123,11 @@ func (d *Dashboard) write(w http.ResponseWriter, name string, p *page, status in
 // While the cluster cannot be followed, nothing is known about the leader.
 func notices(state State, missing []view.Missing, now time.Time) (notices []notice) {
 	lost := state.Lost
-	if problem := state.Snapshot.Leader.Problem(now); problem != "" && lost.IsZero() {
-		notices = append(notices, notice{Title: problem})
-	}
 	if stop := view.Stop(state.Snapshot.Budgets); stop != "" {
 		notices = append(notices, notice{Title: stop})
+	}
+	if problem := state.Snapshot.Leader.Problem(now); problem != "" && lost.IsZero() {
+		notices = append(notices, notice{Title: problem})
 	}
 	var old, absent []string
 	for _, kind := range missing {

@@ -137,9 +137,8 @@ func newTimeline(shown *rows, now time.Time) *timeline {
 
 func newBar(shown *rows, e *view.Episode, now time.Time) bar {
 	end := e.End(now)
-	outcome := view.Outcome(e)
 	b := bar{
-		Link: historyLink(e.Target(), e.Check), Label: describe(e, now), Shape: shapeOf(e.Outcome), Class: classes[outcome.Style],
+		Link: historyLink(e.Target(), e.Check), Label: describe(e, now), Shape: shapeOf(e.Outcome), Class: classes[view.Outcome(e.Outcome).Style],
 		Detected: percent(shown.fraction(e.Detected.Time)), End: percent(shown.fraction(end)),
 	}
 	begin := end
@@ -187,7 +186,7 @@ func describe(e *view.Episode, now time.Time) string {
 			parts = append(parts, phase.name+" after "+strings.TrimPrefix(view.After(e, phase.at).Text, "+"))
 		}
 	}
-	parts = append(parts, "outcome "+view.Outcome(e).Text)
+	parts = append(parts, "outcome "+view.Outcome(e.Outcome).Text)
 	return strings.Join(parts, ", ")
 }
 

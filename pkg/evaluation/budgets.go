@@ -11,12 +11,12 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 )
 
-// Candidates returns the candidates that no limit has refused yet, in the form of package
+// Requests returns the candidates that no limit has refused yet, in the form of package
 // budget.
-func Candidates(plans []remediation.NodePlan) (candidates []budget.Candidate) {
+func Requests(plans []remediation.NodePlan) (candidates []budget.Request) {
 	for i := range plans {
 		if plan := &plans[i]; (plan.Candidate || plan.Continues) && plan.Withheld == nil {
-			candidates = append(candidates, budget.Candidate{
+			candidates = append(candidates, budget.Request{
 				Node: plan.Node.Name, Since: plan.Node.Verdict.Deadline, Begins: plan.Creates(), Continues: plan.Continues,
 			})
 		}
@@ -26,7 +26,7 @@ func Candidates(plans []remediation.NodePlan) (candidates []budget.Candidate) {
 
 // WithholdRefused withholds the CR of the candidates that a budget refuses (spec B1). It changes the
 // plans in place. It returns the nodes of the other candidates that begin. Budgets hold a
-// reservation for them until they get the result of Ends.
+// reservation for them until they get the result of Usages.
 func WithholdRefused(policy *remediation.Policy, plans []remediation.NodePlan, refusals map[string]*budget.Refusal, now time.Time) (reserved []string) {
 	for i := range plans {
 		plan := &plans[i]
@@ -42,19 +42,19 @@ func WithholdRefused(policy *remediation.Policy, plans []remediation.NodePlan, r
 	return reserved
 }
 
-// Ends returns the outcomes of the nodes whose plans begin a remediation. All others have not
+// Usages returns the outcomes of the nodes whose plans begin a remediation. All others have not
 // begun.
-func Ends(results []remediation.NodeResult) map[string]budget.Result {
-	ends := make(map[string]budget.Result, len(results))
+func Usages(results []remediation.NodeResult) map[string]budget.Usage {
+	usages := make(map[string]budget.Usage, len(results))
 	for _, result := range results {
 		switch {
 		case result.Outcome.NewCR() != nil:
-			ends[result.Plan.Node.Name] = budget.Begun
+			usages[result.Plan.Node.Name] = budget.Begun
 		case result.Outcome.Result == remediation.Unknown:
-			ends[result.Plan.Node.Name] = budget.Uncertain
+			usages[result.Plan.Node.Name] = budget.Uncertain
 		case result.Outcome.Result != remediation.Deferred:
-			ends[result.Plan.Node.Name] = budget.Rejected
+			usages[result.Plan.Node.Name] = budget.Rejected
 		}
 	}
-	return ends
+	return usages
 }

@@ -35,7 +35,7 @@ func TestBudgets(t *testing.T) {
 		plan("withheld", true, remediation.Create{}),
 	}
 	plans[4].Withheld = &remediation.Withholding{Reason: v1alpha1.DecidedControlPlaneBusy}
-	require.Equal(t, []budget.Candidate{{Node: "begins", Since: now, Begins: true}, {Node: "leased", Since: now}, {Node: "next step", Since: now, Begins: true, Continues: true}, {Node: "refused", Since: now, Begins: true}}, Candidates(plans))
+	require.Equal(t, []budget.Request{{Node: "begins", Since: now, Begins: true}, {Node: "leased", Since: now}, {Node: "next step", Since: now, Begins: true, Continues: true}, {Node: "refused", Since: now, Begins: true}}, Requests(plans))
 
 	policy := &remediation.Policy{Steps: []remediation.Step{{}}, Templates: []*object.Template{{}}}
 	until := now.Add(time.Minute)
@@ -60,5 +60,5 @@ func TestEnds(t *testing.T) {
 		}
 		results = append(results, remediation.NodeResult{Plan: &remediation.NodePlan{Node: &remediation.Node{Name: string(result)}}, Outcome: outcome})
 	}
-	require.Equal(t, map[string]budget.Result{"Created": budget.Begun, "Adopted": budget.Begun, "Unknown": budget.Uncertain, "Blocked": budget.Rejected}, Ends(results))
+	require.Equal(t, map[string]budget.Usage{"Created": budget.Begun, "Adopted": budget.Begun, "Unknown": budget.Uncertain, "Blocked": budget.Rejected}, Usages(results))
 }

@@ -35,6 +35,8 @@ type Input struct {
 	Templates Templates
 	// SpecProblem is the rule of admission that the stored spec breaks, if any.
 	SpecProblem string
+	// Stop names the budget that stops everything, if any does.
+	Stop string
 	// ClockUntrusted means that nothing may begin by the clock.
 	ClockUntrusted bool
 	// DryRun means that the process only reports, whatever the mode of the spec is.
@@ -52,8 +54,8 @@ type Platform struct {
 	Upgrading bool
 }
 
-// Result is the evaluation of an Input.
-type Result struct {
+// Evaluated is the evaluation of an Input.
+type Evaluated struct {
 	Summary health.Summary
 	Gate    health.Gate
 	Storm   health.Storm
@@ -66,8 +68,8 @@ type Result struct {
 
 // Evaluate judges the nodes at the instant now, and by their numbers gate and storm. It changes
 // the nodes of the input, and depends on nothing else.
-func Evaluate(in *Input, now time.Time) *Result {
-	r := &Result{Summary: health.NewSummary(in.Observed), Upgrading: in.Platform.Upgrading}
+func Evaluate(in *Input, now time.Time) *Evaluated {
+	r := &Evaluated{Summary: health.NewSummary(in.Observed), Upgrading: in.Platform.Upgrading}
 	for i := range in.Nodes {
 		r.judge(in, &in.Nodes[i], in.Objects[i], now)
 	}
@@ -86,7 +88,7 @@ func Evaluate(in *Input, now time.Time) *Result {
 }
 
 // judge sets the verdict on a node and counts it. The object is nil if it is deleted.
-func (r *Result) judge(in *Input, node *remediation.Node, obj *corev1.Node, now time.Time) {
+func (r *Evaluated) judge(in *Input, node *remediation.Node, obj *corev1.Node, now time.Time) {
 	if obj == nil {
 		return
 	}
@@ -121,13 +123,13 @@ func Judge(spec *v1alpha1.NodeHealthCheckSpec, platform Platform, node *corev1.N
 
 // stormInput returns the input of a storm. created is the number of nodes that have got
 // their first CR since the nodes were counted.
-func (r *Result) stormInput(created int) health.StormInput {
+func (r *Evaluated) stormInput(created int) health.StormInput {
 	return health.StormInput{Gate: r.Gate, Unhealthy: r.Summary.Unhealthy, Remediated: r.Summary.Remediated + created}
 }
 
 // SetPolicy sets the policy of the NodeHealthCheck, with the constraints of all nodes and their
 // explanation, from the gate, storm and upgrade of the result.
-func (r *Result) SetPolicy(in *Input) {
+func (r *Evaluated) SetPolicy(in *Input) {
 	r.Policy = newPolicy(in)
 	r.constrain(in)
 }
@@ -143,9 +145,10 @@ func newPolicy(in *Input) remediation.Policy {
 }
 
 // constrain sets the constraints that hold for all nodes, and their explanation.
-func (r *Result) constrain(in *Input) {
+func (r *Evaluated) constrain(in *Input) {
 	context := &r.Policy.Context
 	context.Gate, context.SpecProblem, context.Unread, context.PauseRequests = r.Gate, in.SpecProblem, in.Templates.Unread, in.NHC.Spec.PauseRequests
+	context.Stop = in.Stop
 	if in.Templates.Problem != nil {
 		context.TemplateProblem = in.Templates.Problem.Message
 	}
@@ -163,7 +166,7 @@ func (r *Result) constrain(in *Input) {
 }
 
 // setStorm sets the storm and its consequences.
-func (r *Result) setStorm(spec *v1alpha1.NodeHealthCheckSpec, storm health.Storm) {
+func (r *Evaluated) setStorm(spec *v1alpha1.NodeHealthCheckSpec, storm health.Storm) {
 	context := &r.Policy.Context
 	r.Storm, context.Storm, context.Constraints.Storm = storm, storm, storm.Active
 	context.StormEnd = storm.End(health.StormRulesOf(spec))
@@ -171,7 +174,7 @@ func (r *Result) setStorm(spec *v1alpha1.NodeHealthCheckSpec, storm health.Storm
 
 // SettleStorm updates the storm after the creations. A storm begins as soon as its limit
 // is reached (spec 9.2).
-func (r *Result) SettleStorm(spec *v1alpha1.NodeHealthCheckSpec, results []remediation.NodeResult, now time.Time) {
+func (r *Evaluated) SettleStorm(spec *v1alpha1.NodeHealthCheckSpec, results []remediation.NodeResult, now time.Time) {
 	created := 0
 	for _, result := range results {
 		if result.Outcome.NewCR() != nil && len(result.Plan.Node.Own) == 0 {

@@ -46,7 +46,7 @@ func TestSettleStorm(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			spec := &v1alpha1.NodeHealthCheckSpec{StormRecoveryThreshold: new(int32(1))}
-			r := Result{Gate: health.Gate{Open: true, Observed: 5, Healthy: 3, Required: 3}, Storm: tc.before}
+			r := Evaluated{Gate: health.Gate{Open: true, Observed: 5, Healthy: 3, Required: 3}, Storm: tc.before}
 			r.Summary.Unhealthy, r.Summary.Remediated = 2, 1
 			r.SettleStorm(spec, tc.results, epoch.Add(300*time.Millisecond))
 			require.Equal(t, tc.want, r.Storm)

@@ -4,7 +4,6 @@
 package history
 
 import (
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -163,15 +162,11 @@ func releasedAt(m float64) func(*v1alpha1.Episode) {
 	return func(e *v1alpha1.Episode) { e.Released = new(stamp(m)) }
 }
 
-// ledger returns one with these open episodes. Their CRs are left unless their steps say
-// that they went.
+// ledger returns one with these open episodes.
 func ledger(episodes ...v1alpha1.Episode) *Ledger {
-	l := &Ledger{open: map[string]*openEpisode{}}
+	l := &Ledger{open: map[string]*v1alpha1.Episode{}}
 	for _, episode := range episodes {
-		left := slices.ContainsFunc(episode.Steps, func(step v1alpha1.EpisodeStep) bool {
-			return !departed(&step) && step.Result != v1alpha1.StepNodeDeleted
-		})
-		l.open[episode.Node] = &openEpisode{Episode: episode, remediated: left, deleted: lastLoss(episode.Steps)}
+		l.open[episode.Node] = &episode
 	}
 	return l
 }

@@ -27,8 +27,8 @@
 // that fails to write drops the new ledger and reports no ended episode. The next sync
 // comes to the same conclusions.
 //
-// A change of the history alone causes no write. The caller computes the new status with
-// the old history first, and asks [Ledger.List] for the new history only if something
+// Only the end of an episode is worth a write by itself. Otherwise the caller computes the new
+// status with the old history first, and asks [Ledger.List] for the new history only if something
 // else differs. Until then the changes stay in the ledger. A restart before the next
 // write only loses accuracy: [Ledger.Update] finds the changes again, from the times of
 // CRs and conditions, or dates them to the moment at which it sees them.
@@ -41,15 +41,9 @@
 //
 // # Deleted and replaced Nodes
 //
-// A remediator may delete a Node and have it registered anew. So the episode of a Node that
-// was deleted while it had a CR, or after its last step has timed out, stays open for an hour,
-// or until a healthy Node of that name is seen. Its first health and labels do not matter.
-// Until it returns, the node need not be observed: [Ledger.Nodes] leaves it out, and
-// [Ledger.Recheck] has the end of the hour.
-// After a restart, the hour counts from the end of the last step if that ended with the
-// Node. Otherwise it begins anew.
-//
-// In all other cases, a Node that was created after its episode was detected, and after its
-// last CR, is another Node: the episode ends with NodeDeleted. A CR that is older than the
+// A remediator may delete a Node and have it registered anew. A CR connects the two: the
+// episode of a deleted Node stays open while one is left, until its remediator gives up the
+// finalizer. Without a CR, a Node that was created after its episode was detected, and after
+// its last CR, is another Node: the episode ends with NodeDeleted. A CR that is older than the
 // Node and belongs to no open episode is a leftover of an earlier Node, and does not count.
 package history

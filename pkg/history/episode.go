@@ -15,27 +15,11 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 )
 
-// returnTime is how long an episode waits for a Node that was deleted under
-// remediation to be registered anew (spec 23b.2).
-const returnTime = time.Hour
-
-// openEpisode is an episode that has not ended, with facts that the API does not show.
-type openEpisode struct {
-	v1alpha1.Episode
-	// remediated reports that a CR was left after the last sync.
-	remediated bool
-	// deleted is when the Node of the last CR was deleted, zero if it was not.
-	deleted time.Time
-	// returned reports that a Node of that name has been seen since.
-	returned bool
-}
-
-// equal reports whether two episodes are the same.
-func (e *openEpisode) equal(other *openEpisode) bool {
-	return e.remediated == other.remediated && e.deleted.Equal(other.deleted) && e.returned == other.returned &&
-		e.Node == other.Node && sameTrigger(e.Trigger, other.Trigger) && e.Detected.Equal(&other.Detected) &&
-		e.Started.Equal(other.Started) && e.Fenced.Equal(other.Fenced) && e.Finished.Equal(other.Finished) &&
-		e.Released.Equal(other.Released) && e.Outcome == other.Outcome && slices.EqualFunc(e.Steps, other.Steps, sameStep)
+// same reports whether two episodes are the same.
+func same(a, b *v1alpha1.Episode) bool {
+	return a.Node == b.Node && sameTrigger(a.Trigger, b.Trigger) && a.Detected.Equal(&b.Detected) &&
+		a.Started.Equal(b.Started) && a.Fenced.Equal(b.Fenced) && a.Finished.Equal(b.Finished) &&
+		a.Released.Equal(b.Released) && a.Outcome == b.Outcome && slices.EqualFunc(a.Steps, b.Steps, sameStep)
 }
 
 func sameTrigger(a, b *v1alpha1.Trigger) bool {
@@ -46,9 +30,13 @@ func sameStep(a, b v1alpha1.EpisodeStep) bool {
 	return a.Kind == b.Kind && a.TemplateName == b.TemplateName && a.Started.Equal(&b.Started) && a.Ended.Equal(b.Ended) && a.Result == b.Result
 }
 
+// episode is one that a sync changes.
+type episode struct{ v1alpha1.Episode }
+
 // advance returns the episode after a sync, with an outcome if it ended there. It does
 // not change the given one.
-func advance(e openEpisode, o *Observation, now time.Time) openEpisode {
+func advance(before v1alpha1.Episode, o *Observation, now time.Time) v1alpha1.Episode {
+	e := episode{before}
 	gone := e.deletion(o, now)
 	remediated := len(e.Steps) > 0
 	p := advanceSteps(e.Steps, o, now)
@@ -60,14 +48,12 @@ func advance(e openEpisode, o *Observation, now time.Time) openEpisode {
 	case e.Started == nil && o.WouldBegin:
 		e.Started = new(seconds(later(now, e.Detected.Time)))
 	}
-	e.followNode(o, gone, p.left > 0, now)
 	e.fence(health.Earliest(p.fenced, gone), now)
 	e.followHealth(o, now)
-	e.remediated = p.left > 0
-	if outcome := e.outcomeOf(o, &p, now); outcome != "" {
+	if outcome := e.outcomeOf(o, &p); outcome != "" {
 		e.end(outcome, now)
 	}
-	return e
+	return e.Episode
 }
 
 // detect dates the beginning of a new episode, or of a recalled episode without a
@@ -96,7 +82,7 @@ func detect(episode *v1alpha1.Episode, o *Observation, now time.Time) {
 
 // deletion returns when the Node of the last CR was seen to be gone, zero if it exists.
 // Another Node of its name also shows that it is gone.
-func (e *openEpisode) deletion(o *Observation, now time.Time) time.Time {
+func (e *episode) deletion(o *Observation, now time.Time) time.Time {
 	switch {
 	case o.NodeDeleted:
 		return now
@@ -107,37 +93,11 @@ func (e *openEpisode) deletion(o *Observation, now time.Time) time.Time {
 	}
 }
 
-// followNode keeps when the Node was deleted. gone is when it was seen to be gone. left
-// means that a CR is left.
-func (e *openEpisode) followNode(o *Observation, gone time.Time, left bool, now time.Time) {
-	e.deleted = earlier(e.deleted, now) // A status may say anything.
-	awaited := !e.deleted.IsZero() && !e.returnTimeOver(now)
-	if e.deleted.IsZero() || (o.NodeDeleted && e.returned) {
-		e.deleted = time.Time{}
-		if e.remediated || left || awaited || e.outlasted() {
-			e.deleted = gone.Truncate(time.Second)
-		}
-	}
-	if last := len(e.Steps) - 1; last >= 0 && e.Steps[last].Started.After(e.deleted) {
-		e.deleted = time.Time{} // The next CR is for the Node that has returned.
-	}
-	e.returned = !e.deleted.IsZero() && !o.NodeDeleted
-}
-
-// awaited reports whether the Node was deleted under remediation, and the episode only
-// waits for it to be registered anew.
-func (e *openEpisode) awaited() bool { return !e.deleted.IsZero() && !e.remediated }
-
-// returnTimeOver reports whether the Node was deleted under remediation too long ago.
-func (e *openEpisode) returnTimeOver(now time.Time) bool {
-	return !e.deleted.IsZero() && !now.Before(e.deleted.Add(returnTime))
-}
-
 // dry reports whether only a dry run started the episode. Then it has no steps.
-func (e *openEpisode) dry() bool { return e.Started != nil && len(e.Steps) == 0 }
+func (e *episode) dry() bool { return e.Started != nil && len(e.Steps) == 0 }
 
 // fence records a sign that the node is down for certain, if it is the earliest one.
-func (e *openEpisode) fence(sign, now time.Time) {
+func (e *episode) fence(sign, now time.Time) {
 	if sign.IsZero() || e.Started == nil || e.dry() {
 		return
 	}
@@ -148,7 +108,7 @@ func (e *openEpisode) fence(sign, now time.Time) {
 }
 
 // followHealth keeps since when the node has been healthy, as long as it is.
-func (e *openEpisode) followHealth(o *Observation, now time.Time) {
+func (e *episode) followHealth(o *Observation, now time.Time) {
 	switch {
 	case !o.healthy():
 		e.Finished = nil
@@ -159,16 +119,14 @@ func (e *openEpisode) followHealth(o *Observation, now time.Time) {
 	}
 }
 
-// outcomeOf returns how the episode ended with this sync. It is empty if the episode goes
-// on. A Node that was registered anew may get the labels that select it later.
-func (e *openEpisode) outcomeOf(o *Observation, p *progress, now time.Time) v1alpha1.EpisodeOutcome {
-	awaited := e.awaited() && !e.returnTimeOver(now)
+// outcomeOf returns how the episode ended with this sync. It is empty if the episode goes on.
+func (e *episode) outcomeOf(o *Observation, p *progress) v1alpha1.EpisodeOutcome {
 	switch {
 	case p.left > 0:
 		return ""
 	case o.NodeDeleted && p.replaced:
 		return v1alpha1.OutcomeReplaced
-	case o.NodeDeleted && !awaited:
+	case o.NodeDeleted:
 		return v1alpha1.OutcomeNodeDeleted
 	case o.healthy() && e.dry():
 		return v1alpha1.OutcomeDryRun
@@ -176,7 +134,7 @@ func (e *openEpisode) outcomeOf(o *Observation, p *progress, now time.Time) v1al
 		return v1alpha1.OutcomeRecovered
 	case o.healthy():
 		return v1alpha1.OutcomeRecoveredWithoutRemediation
-	case !o.NodeDeleted && !o.Selected && !awaited:
+	case !o.Selected:
 		return v1alpha1.OutcomeCancelled
 	default:
 		return ""
@@ -184,31 +142,18 @@ func (e *openEpisode) outcomeOf(o *Observation, p *progress, now time.Time) v1al
 }
 
 // end ends the episode. If it has not finished before, it finishes now.
-func (e *openEpisode) end(outcome v1alpha1.EpisodeOutcome, now time.Time) {
-	released := now
-	if outcome == v1alpha1.OutcomeNodeDeleted && !e.deleted.IsZero() {
-		e.Finished = e.notBeforeStart(e.deleted)
-		released = lastLoss(e.Steps)
-	}
+func (e *episode) end(outcome v1alpha1.EpisodeOutcome, now time.Time) {
 	if e.Finished == nil {
 		e.Finished = e.notBeforeStart(now)
 	}
 	if e.Started != nil && !e.dry() {
-		e.Released = new(seconds(later(released, e.Finished.Time)))
+		e.Released = new(seconds(later(now, e.Finished.Time)))
 	}
 	e.Outcome = outcome
 }
 
-// lastLoss returns when the last step ended if its Node was deleted, and zero otherwise.
-func lastLoss(steps []v1alpha1.EpisodeStep) time.Time {
-	if last := len(steps) - 1; last >= 0 && steps[last].Result == v1alpha1.StepNodeDeleted && steps[last].Ended != nil {
-		return steps[last].Ended.Time
-	}
-	return time.Time{}
-}
-
 // notBeforeStart returns an instant that is not before the start of the episode.
-func (e *openEpisode) notBeforeStart(at time.Time) *metav1.Time {
+func (e *episode) notBeforeStart(at time.Time) *metav1.Time {
 	at = later(at, e.Detected.Time)
 	if e.Started != nil {
 		at = later(at, e.Started.Time)
@@ -221,8 +166,8 @@ func hasEnded(episode *v1alpha1.Episode) bool {
 }
 
 // replaced reports whether the Node is another one than that of the episode, without a CR
-// or a recent deletion under remediation that connects the two.
-func (e *openEpisode) replaced(o *Observation) bool {
+// that connects the two.
+func replaced(e *v1alpha1.Episode, o *Observation) bool {
 	known := e.Detected.Time
 	if last := len(e.Steps) - 1; last >= 0 {
 		known = later(known, e.Steps[last].Started.Time)
@@ -230,34 +175,21 @@ func (e *openEpisode) replaced(o *Observation) bool {
 	if known.IsZero() || !o.created().After(known) {
 		return false
 	}
-	for i := range o.CRs {
-		if !o.CRs[i].Gone && find(e.Steps, nil, &o.CRs[i]) >= 0 {
-			return false
-		}
-	}
-	if e.deleted.IsZero() {
-		return !e.remediated && !e.outlasted()
-	}
-	return e.returnTimeOver(o.created())
+	return !slices.ContainsFunc(o.CRs, func(cr CR) bool { return !cr.Gone && find(e.Steps, nil, &cr) >= 0 })
 }
 
-// outlasted reports whether the last step has timed out. Its CR stays, and status does not say whether it was there when
-// the Node was deleted: it counts as if it was.
-func (e *openEpisode) outlasted() bool {
-	last := len(e.Steps) - 1
-	return last >= 0 && e.Steps[last].Result == v1alpha1.StepTimedOut
-}
-
-// lose ends an episode whose Node is gone.
-func (e *openEpisode) lose(now time.Time) {
+// lose returns an episode that ends because its Node is gone.
+func lose(before v1alpha1.Episode, now time.Time) v1alpha1.Episode {
+	e := episode{before}
+	e.Steps = slices.Clone(e.Steps)
 	for i := range e.Steps {
 		if e.Steps[i].Ended == nil {
-			e.Steps = slices.Clone(e.Steps)
 			end(&e.Steps[i], v1alpha1.StepNodeDeleted, now)
 		}
 	}
 	e.Finished = nil
 	e.end(v1alpha1.OutcomeNodeDeleted, now)
+	return e.Episode
 }
 
 // maxText is the length in bytes to which texts of others are cut, so that no episode

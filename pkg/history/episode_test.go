@@ -227,53 +227,33 @@ func TestNodeDeletedUnderRemediation(t *testing.T) {
 	remediated := open(startedAt(6), took(step("Reboot", 6)))
 	timedOutStep := ended(step("Reboot", 6), 7, v1alpha1.StepTimedOut)
 	lost := ended(step("Reboot", 6), 8, v1alpha1.StepNodeDeleted)
-	awaited := open(startedAt(6), fencedAt(8), took(lost))
-	recovered := func(minutes float64) v1alpha1.Episode {
-		return open(startedAt(6), fencedAt(8), took(lost), endedAt(minutes, v1alpha1.OutcomeRecovered))
+	left := open(startedAt(6), fencedAt(8), took(step("Reboot", 6)))
+	outcome := func(end float64, outcome v1alpha1.EpisodeOutcome, steps ...v1alpha1.EpisodeStep) []v1alpha1.Episode {
+		return []v1alpha1.Episode{open(startedAt(6), fencedAt(8), took(steps...), endedAt(end, outcome))}
 	}
-	nodeDeleted := open(startedAt(6), fencedAt(8), took(lost), endedAt(8, v1alpha1.OutcomeNodeDeleted))
+	nodeDeleted := outcome(8, v1alpha1.OutcomeNodeDeleted, lost)
+	later := ended(step("Reboot", 6), 9, v1alpha1.StepNodeDeleted)
 	succeeded := went(reboot(6), down(at(7)), replacedNode)
 	rows{
-		"its CR went with it":         {before: &remediated, saw: unhealthy(gone), now: at(8), after: &awaited},
-		"its CR is still there":       {before: &remediated, saw: unhealthy(gone, with(reboot(6))), now: at(8), after: new(open(startedAt(6), fencedAt(8), took(step("Reboot", 6))))},
-		"it had been healthy":         {before: new(open(startedAt(6), took(step("Reboot", 6)), finishedAt(7))), saw: unhealthy(gone), now: at(8), after: &awaited},
-		"its step is over":            {before: new(open(startedAt(6), took(timedOutStep))), saw: unhealthy(gone, went(reboot(6))), now: at(8), after: new(open(startedAt(6), fencedAt(8), took(timedOutStep)))},
-		"still gone":                  {before: &awaited, saw: unhealthy(gone), now: at(9), after: &awaited},
-		"not observed":                {before: &awaited, saw: healthy(named("node-2")), now: at(67.9), after: &awaited},
-		"not observed, for an hour":   {before: &awaited, saw: healthy(named("node-2")), now: at(68), done: []v1alpha1.Episode{nodeDeleted}},
-		"gone for an hour":            {before: &awaited, saw: unhealthy(gone), now: at(68), done: []v1alpha1.Episode{nodeDeleted}},
-		"back and soon unhealthy":     {before: &awaited, saw: unhealthy(soon, created(8)), now: at(9), after: &awaited},
-		"back and unhealthy":          {before: &awaited, saw: unhealthy(created(8.5)), now: at(9), after: &awaited},
-		"back, without its labels":    {before: &awaited, saw: unhealthy(soon, unselected, created(8.5)), now: at(9), after: &awaited},
-		"back, never selected":        {before: &awaited, saw: unhealthy(unselected, created(8.5)), now: at(68), done: []v1alpha1.Episode{open(startedAt(6), fencedAt(8), took(lost), endedAt(68, v1alpha1.OutcomeCancelled))}},
-		"back and healthy":            {before: &awaited, saw: healthy(created(8.5)), now: at(9), done: []v1alpha1.Episode{recovered(9)}},
-		"back, healthy, unselected":   {before: &awaited, saw: healthy(unselected, created(8.5)), now: at(9), done: []v1alpha1.Episode{recovered(9)}},
-		"back in time, seen too late": {before: &awaited, saw: healthy(created(67)), now: at(100), done: []v1alpha1.Episode{recovered(100)}},
-		"back too late":               {before: &awaited, saw: healthy(created(68)), now: at(69), done: []v1alpha1.Episode{nodeDeleted}},
-		"back too late and unhealthy": {
-			before: &awaited, saw: unhealthy(created(68), since(at(69))), now: at(70),
-			after: new(open(detectedAt(69))), done: []v1alpha1.Episode{nodeDeleted},
-		},
-		"back, its CR hangs on a finalizer": {
-			before: &awaited, saw: healthy(created(8), with(reboot(6))), now: at(9),
-			after: new(open(startedAt(6), fencedAt(8), took(lost), finishedAt(9))),
-		},
-		"back and remediated again": {
-			before: &awaited, saw: unhealthy(created(8.5), with(fencing(9))), now: at(9),
-			after: new(open(startedAt(6), fencedAt(8), took(lost, step("Fence", 9)))),
-		},
-		"gone again under the next remediation": {
-			before: new(open(startedAt(6), fencedAt(8), took(lost, step("Fence", 9)))), saw: unhealthy(gone), now: at(80),
-			after: new(open(startedAt(6), fencedAt(8), took(lost, ended(step("Fence", 9), 80, v1alpha1.StepNodeDeleted)))),
-		},
-		"replaced unseen, CR gone": {
-			before: &remediated, saw: healthy(created(8)), now: at(9),
-			done: []v1alpha1.Episode{open(startedAt(6), fencedAt(8), took(ended(step("Reboot", 6), 9, v1alpha1.StepNodeDeleted)), endedAt(9, v1alpha1.OutcomeRecovered))},
-		},
-		"replaced unseen, CR left": {before: &remediated, saw: unhealthy(created(8), with(reboot(6))), now: at(9), after: new(open(startedAt(6), fencedAt(8), took(step("Reboot", 6))))},
+		"its CR went with it":        {before: &remediated, saw: unhealthy(gone), now: at(8), done: nodeDeleted},
+		"its CR is still there":      {before: &remediated, saw: unhealthy(gone, with(reboot(6))), now: at(8), after: &left},
+		"it had been healthy":        {before: new(open(startedAt(6), took(step("Reboot", 6)), finishedAt(7))), saw: unhealthy(gone), now: at(8), done: nodeDeleted},
+		"its step is over":           {before: new(open(startedAt(6), took(timedOutStep))), saw: unhealthy(gone, went(reboot(6))), now: at(8), done: outcome(8, v1alpha1.OutcomeNodeDeleted, timedOutStep)},
+		"still gone":                 {before: &left, saw: unhealthy(gone, with(reboot(6))), now: at(9), after: &left},
+		"still gone, its CR as well": {before: &left, saw: unhealthy(gone), now: at(9), done: outcome(9, v1alpha1.OutcomeNodeDeleted, later)},
+		"back with its CR":           {before: &left, saw: unhealthy(soon, unselected, created(8.5), with(reboot(6))), now: at(9), after: &left},
+		"back and healthy":           {before: &left, saw: healthy(unselected, created(8.5), with(reboot(6))), now: at(9), after: new(open(startedAt(6), fencedAt(8), took(step("Reboot", 6)), finishedAt(9)))},
+		"back without its CR":        {before: &left, saw: unhealthy(soon, created(8)), now: at(9), done: outcome(9, v1alpha1.OutcomeNodeDeleted, later)},
+		"back, its labels are not":   {before: &left, saw: unhealthy(unselected, created(8)), now: at(9), done: outcome(9, v1alpha1.OutcomeNodeDeleted, later)},
+		"replaced unseen, CR gone":   {before: &remediated, saw: healthy(created(8)), now: at(9), done: []v1alpha1.Episode{open(startedAt(6), took(later), endedAt(9, v1alpha1.OutcomeNodeDeleted))}},
+		"replaced unseen, CR left":   {before: &remediated, saw: unhealthy(created(8), with(reboot(6))), now: at(9), after: &left},
 		"replaced unseen, another CR": {
-			before: &remediated, saw: unhealthy(created(8), with(fencing(8.5))), now: at(9),
-			after: new(open(startedAt(6), fencedAt(8), took(ended(step("Reboot", 6), 9, v1alpha1.StepNodeDeleted), step("Fence", 8.5)))),
+			before: &remediated, saw: unhealthy(created(8), since(at(8)), with(fencing(8.5))), now: at(9),
+			after: new(open(detectedAt(8), startedAt(8.5), took(step("Fence", 8.5)))), done: []v1alpha1.Episode{open(startedAt(6), took(later), endedAt(9, v1alpha1.OutcomeNodeDeleted))},
+		},
+		"recovered, and its CR goes at last": {
+			before: new(open(startedAt(6), fencedAt(8), took(step("Reboot", 6)), finishedAt(9))), saw: healthy(went(reboot(6))), now: at(10),
+			done: []v1alpha1.Episode{open(startedAt(6), fencedAt(8), took(ended(step("Reboot", 6), 10, v1alpha1.StepRecovered)), endedAt(9, v1alpha1.OutcomeRecovered), releasedAt(10))},
 		},
 		"23b.2 replaced for good": {
 			before: &remediated, saw: unhealthy(gone, succeeded), now: at(8),
@@ -288,49 +268,8 @@ func TestNodeDeletedUnderRemediation(t *testing.T) {
 			after: new(open(startedAt(6), fencedAt(7), took(ended(step("Reboot", 6), 8, v1alpha1.StepVanished)))),
 		},
 		"23b.2 success shows after the deletion": {
-			before: new(open(startedAt(6), fencedAt(8), took(lost))), saw: unhealthy(gone, succeeded), now: at(9),
-			done: []v1alpha1.Episode{open(startedAt(6), fencedAt(7), took(lost), endedAt(9, v1alpha1.OutcomeReplaced))},
+			before: &left, saw: unhealthy(gone, succeeded), now: at(9),
+			done: []v1alpha1.Episode{open(startedAt(6), fencedAt(7), took(later), endedAt(9, v1alpha1.OutcomeReplaced))},
 		},
 	}.run(t)
-}
-
-// TestReturnTime: the hour begins when the Node went, also if a CR stayed for longer.
-func TestReturnTime(t *testing.T) {
-	t.Parallel()
-	exists := func(string) bool { return true }
-	absent := func(string) bool { return false }
-	first, _ := (*Ledger)(nil).Update(slices.Values([]Observation{unhealthy(with(reboot(6))), unhealthy(named("node-2"))}), at(7))
-	require.Equal(t, []string{"node-1", "node-2"}, slices.Sorted(first.Nodes(absent)))
-	require.Zero(t, first.Recheck(at(7)))
-
-	kept, _ := first.Update(slices.Values([]Observation{unhealthy(gone, with(reboot(6)))}), at(8))
-	require.Equal(t, []string{"node-1"}, slices.Sorted(kept.Nodes(absent)), "its CR is left")
-	require.Zero(t, kept.Recheck(at(8)), "an event shows it")
-	free, ended := kept.Update(slices.Values([]Observation{unhealthy(gone)}), at(20))
-	require.Empty(t, ended)
-	require.Empty(t, slices.Sorted(free.Nodes(absent)), "23b.2: it is not looked at as long as it does not exist")
-	require.Equal(t, []string{"node-1"}, slices.Sorted(free.Nodes(exists)))
-	require.Equal(t, at(68), free.Recheck(at(20)))
-	_, ended = free.Update(slices.Values[[]Observation](nil), at(68))
-	require.Equal(t, []v1alpha1.Episode{open(startedAt(6), fencedAt(8), took(endedStep("Reboot", 6, 20)), endedAt(8, v1alpha1.OutcomeNodeDeleted), releasedAt(20))}, ended)
-
-	late, ended := kept.Update(slices.Values([]Observation{unhealthy(gone)}), at(100))
-	require.Len(t, ended, 1, "the hour has passed with the CR")
-	require.Equal(t, stamp(8), *ended[0].Finished)
-	require.Zero(t, late.Recheck(at(100)))
-
-	back, _ := free.Update(slices.Values([]Observation{unhealthy(created(30))}), at(67))
-	require.Equal(t, at(68), back.Recheck(at(67)))
-	stays, ended := back.Update(slices.Values([]Observation{unhealthy(created(30))}), at(68))
-	require.Empty(t, ended, "a Node that is there is not deleted")
-	require.Zero(t, stays.Recheck(at(68)), "P2: nor looked at for ever")
-	stays, ended = stays.Update(slices.Values([]Observation{unhealthy(created(30))}), at(80))
-	require.Empty(t, ended)
-	require.Equal(t, []string{"node-1"}, slices.Sorted(stays.Nodes(absent)))
-	_, ended = stays.Update(slices.Values([]Observation{unhealthy(gone)}), at(90))
-	require.Equal(t, stamp(90), *ended[0].Finished, "deleted again, without a CR")
-}
-
-func endedStep(kind string, started, minutes float64) v1alpha1.EpisodeStep {
-	return ended(step(kind, started), minutes, v1alpha1.StepNodeDeleted)
 }

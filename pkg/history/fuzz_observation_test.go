@@ -46,7 +46,7 @@ func FuzzObservation(f *testing.F) {
 		requireSound(t, ended)
 		requireStorable(t, ended)
 		requireStorable(t, ledger.List(nil))
-		_, ended = ledger.Update(slices.Values[[]Observation](nil), at(1).Add(returnTime))
+		_, ended = ledger.Update(slices.Values[[]Observation](nil), at(2))
 		requireStorable(t, ended)
 	})
 }

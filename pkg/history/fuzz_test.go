@@ -44,14 +44,11 @@ func FuzzStatus(f *testing.F) {
 			l, ended = l.Update(slices.Values(seen), now)
 			requireSound(t, ended)
 			requireSound(t, l.List(new(int32(100))))
-			requireWakes(t, l, now)
 			again, ended := l.Update(slices.Values(seen), now.Add(time.Second))
 			require.Empty(t, ended)
 			require.Equal(t, l.List(nil), again.List(nil), "no news")
 		}
-		require.Empty(t, slices.Sorted(l.Nodes(func(string) bool { return false })))
-		l, _ = l.Update(slices.Values[[]Observation](nil), at(3).Add(returnTime))
-		require.Empty(t, names(l))
+		require.Empty(t, slices.Collect(l.Nodes()))
 	})
 }
 
@@ -81,9 +78,6 @@ func requireSound(t *testing.T, episodes []v1alpha1.Episode) {
 	}
 }
 
-// names returns those of all nodes with an open episode.
-func names(l *Ledger) []string { return slices.Sorted(l.Nodes(func(string) bool { return true })) }
-
 func requireOrdered(t *testing.T, episode v1alpha1.Episode) {
 	t.Helper()
 	latest := episode.Detected
@@ -110,14 +104,4 @@ func requireOrdered(t *testing.T, episode v1alpha1.Episode) {
 		require.True(t, i == 0 || !step.Started.Time.Before(episode.Steps[i-1].Started.Time), "in the order of their start")
 	}
 	require.LessOrEqual(t, len(episode.Steps), maxSteps)
-}
-
-// requireWakes: an episode that only time ends causes a recheck, and not for ever (P2).
-func requireWakes(t *testing.T, l *Ledger, now time.Time) {
-	t.Helper()
-	recheck := l.Recheck(now)
-	require.True(t, recheck.IsZero() || recheck.After(now), "%s is not after %s", recheck, now)
-	if absent := slices.Sorted(l.Nodes(func(string) bool { return false })); len(names(l)) > len(absent) {
-		require.False(t, recheck.IsZero(), "it waits for ever")
-	}
 }

@@ -17,7 +17,7 @@ import (
 // last ones that ended. It is immutable, and nil is an empty ledger. Callers share its
 // episodes and must not change them.
 type Ledger struct {
-	open map[string]*openEpisode
+	open map[string]*v1alpha1.Episode
 	// closed are sorted by keptLongest.
 	closed []v1alpha1.Episode
 }
@@ -44,7 +44,7 @@ func (l *Ledger) Update(observations iter.Seq[Observation], now time.Time) (next
 			delete(others, o.Node)
 		}
 		for _, episode := range others {
-			u.set(episode, unattended(*episode, now))
+			u.set(episode, advance(*episode, &Observation{Node: episode.Node, State: health.SoonUnhealthy}, now)) // Cancelled.
 		}
 	}
 	slices.SortFunc(u.over, byNode)
@@ -54,41 +54,39 @@ func (l *Ledger) Update(observations iter.Seq[Observation], now time.Time) (next
 // update has the open episodes while one sync changes them.
 type update struct {
 	// open is the map of the earlier ledger until something changes.
-	open    map[string]*openEpisode
+	open    map[string]*v1alpha1.Episode
 	changed bool
 	over    []v1alpha1.Episode
 }
 
 // follow brings the open episode of a node up to date, and begins one if there is none and the
 // node has become unhealthy.
-func (u *update) follow(episode *openEpisode, o *Observation, now time.Time) {
-	if episode != nil && episode.replaced(o) {
-		lost := *episode
-		lost.lose(now)
-		u.set(episode, lost)
+func (u *update) follow(episode *v1alpha1.Episode, o *Observation, now time.Time) {
+	if episode != nil && replaced(episode, o) {
+		u.set(episode, lose(*episode, now))
 		episode = nil
 	}
 	switch {
 	case episode != nil:
 		u.set(episode, advance(*episode, o, now))
 	case o.Node != "" && o.begins():
-		u.set(nil, advance(openEpisode{Episode: v1alpha1.Episode{Node: o.Node}}, o, now))
+		u.set(nil, advance(v1alpha1.Episode{Node: o.Node}, o, now))
 	}
 }
 
 // set records the change of an open episode. The earlier episode is nil if it has just
 // begun.
-func (u *update) set(before *openEpisode, after openEpisode) {
-	if before != nil && before.equal(&after) {
+func (u *update) set(before *v1alpha1.Episode, after v1alpha1.Episode) {
+	if before != nil && same(before, &after) {
 		return
 	}
 	if !u.changed {
 		shared := u.open
-		u.changed, u.open = true, make(map[string]*openEpisode, len(shared))
+		u.changed, u.open = true, make(map[string]*v1alpha1.Episode, len(shared))
 		maps.Copy(u.open, shared)
 	}
 	if after.Outcome != "" {
-		u.over = append(u.over, after.Episode)
+		u.over = append(u.over, after)
 		delete(u.open, after.Node)
 		return
 	}
@@ -96,29 +94,14 @@ func (u *update) set(before *openEpisode, after openEpisode) {
 	u.open[after.Node] = &changed
 }
 
-// unattended returns an episode after a sync that did not observe its node. A deleted node
-// is still deleted.
-func unattended(episode openEpisode, now time.Time) openEpisode {
-	episode.deleted = earlier(episode.deleted, now) // A status may say anything.
-	switch {
-	case !episode.awaited():
-		return advance(episode, &Observation{Node: episode.Node, State: health.SoonUnhealthy, NodeDeleted: !episode.deleted.IsZero()}, now)
-	case episode.returnTimeOver(now):
-		episode.lose(now)
-	default:
-		episode.returned = false
-	}
-	return episode
-}
-
 // Episode returns the open episode of a node, nil if there is none. Its Trigger and
 // Detected are those of the entry of the node in unhealthyNodes. It is complete once the
 // ledger comes from Update.
 func (l *Ledger) Episode(node string) *v1alpha1.Episode {
-	if l == nil || l.open[node] == nil {
+	if l == nil {
 		return nil
 	}
-	return &l.open[node].Episode
+	return l.open[node]
 }
 
 // Vanished returns the steps of the open episode of a node whose CRs other clients have deleted.
@@ -142,33 +125,10 @@ func (l *Ledger) Len() int {
 }
 
 // Nodes returns the names, in any order, of the nodes with an open episode. The next sync
-// has to observe them, or their episodes are cancelled. If a Node was deleted under
-// remediation and has no CR any more, it is only among them once it has returned. So it
-// costs almost nothing until then.
-func (l *Ledger) Nodes(exists func(node string) bool) iter.Seq[string] {
-	return func(yield func(string) bool) {
-		if l == nil {
-			return
-		}
-		for node, episode := range l.open {
-			if (!episode.awaited() || episode.returned || exists(node)) && !yield(node) {
-				return
-			}
-		}
-	}
-}
-
-// Recheck returns the next instant after now at which time alone ends an episode, zero
-// if there is none.
-func (l *Ledger) Recheck(now time.Time) time.Time {
-	var next time.Time
+// has to observe them, or their episodes are cancelled.
+func (l *Ledger) Nodes() iter.Seq[string] {
 	if l == nil {
-		return next
+		return maps.Keys(map[string]bool(nil))
 	}
-	for _, episode := range l.open {
-		if episode.awaited() && !episode.returnTimeOver(now) {
-			next = health.Earliest(next, episode.deleted.Add(returnTime))
-		}
-	}
-	return next
+	return maps.Keys(l.open)
 }

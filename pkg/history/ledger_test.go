@@ -19,16 +19,16 @@ func TestUpdateManyNodes(t *testing.T) {
 	}), at(7))
 
 	require.Empty(t, ended)
-	require.Equal(t, []string{"a", "b", "c"}, slices.Sorted(first.Nodes(nil)))
+	require.Equal(t, []string{"a", "b", "c"}, slices.Sorted(first.Nodes()))
 
 	second, ended := first.Update(slices.Values([]Observation{healthy(named("c")), unhealthy(named("b"), with(reboot(6)))}), at(8))
 	require.Equal(t, []v1alpha1.Episode{
 		open(of("a"), endedAt(8, v1alpha1.OutcomeCancelled)),
 		open(of("c"), endedAt(8, v1alpha1.OutcomeRecoveredWithoutRemediation)),
 	}, ended)
-	require.Equal(t, []string{"b"}, slices.Sorted(second.Nodes(nil)))
+	require.Equal(t, []string{"b"}, slices.Sorted(second.Nodes()))
 	require.Equal(t, []string{"a 00:05 - 00:08", "b 00:05", "c 00:05 - 00:08"}, describe(second.List(nil)))
-	require.Equal(t, []string{"a", "b", "c"}, slices.Sorted(first.Nodes(nil)), "what a ledger says stays as it is")
+	require.Equal(t, []string{"a", "b", "c"}, slices.Sorted(first.Nodes()), "what a ledger says stays as it is")
 	require.Equal(t, []string{"a 00:05", "b 00:05", "c 00:05"}, describe(first.List(nil)))
 
 	third, ended := second.Update(slices.Values([]Observation{healthy(named("b")), unhealthy(named("a"), since(at(8.5)))}), at(9))
@@ -40,11 +40,11 @@ func TestUpdateManyNodes(t *testing.T) {
 func TestEmptyLedger(t *testing.T) {
 	t.Parallel()
 	var none *Ledger
-	require.Empty(t, slices.Sorted(none.Nodes(nil)))
+	require.Empty(t, slices.Sorted(none.Nodes()))
 	require.Nil(t, none.Episode("node-1"))
 	next, ended := none.Update(slices.Values[[]Observation](nil), epoch)
 	require.Empty(t, ended)
-	require.Empty(t, slices.Sorted(next.Nodes(nil)))
+	require.Empty(t, slices.Sorted(next.Nodes()))
 	require.Nil(t, next.List(nil))
 }
 
@@ -57,7 +57,7 @@ func TestUnwritten(t *testing.T) {
 	require.Len(t, lost, 1)
 	next, again := written.Update(slices.Values([]Observation{healthy()}), at(8))
 	require.Equal(t, lost, again)
-	require.Empty(t, slices.Sorted(next.Nodes(nil)))
+	require.Empty(t, slices.Sorted(next.Nodes()))
 }
 
 // TestHistoryIsNoNews plays syncs that only change the history, so that it is not

@@ -63,7 +63,7 @@ func (l *Ledger) List(limit *int32) []v1alpha1.Episode {
 func (l *Ledger) newestOpen() []v1alpha1.Episode {
 	open := make([]v1alpha1.Episode, 0, len(l.open))
 	for _, episode := range l.open {
-		open = append(open, episode.Episode)
+		open = append(open, *episode)
 	}
 	slices.SortFunc(open, func(a, b v1alpha1.Episode) int { return cmp.Or(remediatedFirst(a, b), detectedLast(a, b)) })
 	return open

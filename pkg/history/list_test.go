@@ -117,7 +117,7 @@ func crowd(n int, change func(*v1alpha1.Episode)) *Ledger {
 	for i := range n {
 		episode := open(of(fmt.Sprintf("node-%04d", i)), detectedAt(float64(i)))
 		change(&episode)
-		l.open[episode.Node] = &openEpisode{Episode: episode}
+		l.open[episode.Node] = &episode
 		startedAt(float64(i))(&episode)
 		endedAt(float64(i+1), v1alpha1.OutcomeRecovered)(&episode)
 		ended = append(ended, episode)

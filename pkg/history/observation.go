@@ -42,8 +42,8 @@ type Observation struct {
 type CR struct {
 	// Remediation is as status shows it, or would show it.
 	v1alpha1.Remediation
-	// Gone reports that it does not count any more: it has gone since the last sync, or its
-	// Node was deleted. The other fields are its last known state.
+	// Gone reports that it does not count any more: it has gone since the last sync, or has
+	// replaced its Node for good. The other fields are its last known state.
 	Gone bool
 	// Requested reports that the controller itself has requested its deletion.
 	Requested bool

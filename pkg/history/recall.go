@@ -15,7 +15,7 @@ import (
 // values that the API server would refuse, so that they cannot block a write. The ledger is complete, and can
 // be listed, after the first [Ledger.Update].
 func Recall(status *v1alpha1.NodeHealthCheckStatus) *Ledger {
-	ledger := &Ledger{open: map[string]*openEpisode{}}
+	ledger := &Ledger{open: map[string]*v1alpha1.Episode{}}
 	if status == nil {
 		return ledger
 	}
@@ -37,19 +37,18 @@ func Recall(status *v1alpha1.NodeHealthCheckStatus) *Ledger {
 			continue
 		}
 		listed[entry.Name] = true
-		if episode := ledger.open[entry.Name]; episode != nil {
-			episode.remediated, episode.returned = len(entry.Remediations) > 0, !episode.deleted.IsZero()
-		} else if made := fromEntry(entry); !made.Detected.IsZero() || (len(made.Steps) > 0 && entry.Decision == nil) { // Upstream detects and decides nothing.
-			ledger.open[entry.Name] = &openEpisode{Episode: made, remediated: len(made.Steps) > 0}
+		if ledger.open[entry.Name] != nil {
+			continue
+		}
+		if made := fromEntry(entry); !made.Detected.IsZero() || (len(made.Steps) > 0 && entry.Decision == nil) { // Upstream detects and decides nothing.
+			ledger.open[entry.Name] = &made
 		}
 	}
 	ledger.closed = latest(nil, closed)
 	return ledger
 }
 
-// reopen continues an open episode, the later one if a node has two. If a remediated node
-// has no entry in unhealthyNodes and its episode has no outcome, its Node was deleted. The
-// steps may tell when.
+// reopen continues an open episode, the later one if a node has two.
 func (l *Ledger) reopen(episode *v1alpha1.Episode) {
 	if other, open := l.open[episode.Node]; open && !episode.Detected.After(other.Detected.Time) {
 		return
@@ -58,7 +57,7 @@ func (l *Ledger) reopen(episode *v1alpha1.Episode) {
 		episode.Finished = nil
 	}
 	episode.Released, episode.Outcome = nil, ""
-	l.open[episode.Node] = &openEpisode{Episode: *episode, remediated: len(episode.Steps) > 0, deleted: lastLoss(episode.Steps)}
+	l.open[episode.Node] = episode
 }
 
 // fromEntry returns the episode of a listed node. If the entry does not tell when it was

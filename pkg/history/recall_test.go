@@ -4,7 +4,6 @@
 package history
 
 import (
-	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -129,23 +128,6 @@ func TestRecalledIsCompleted(t *testing.T) {
 			after: new(open(detectedAt(6), startedAt(6), fencedAt(8), took(step("Reboot", 6)))),
 		},
 	}.run(t)
-}
-
-// TestRecalledAwaitsItsNode: a new process does not know whether a Node was deleted while it had a CR if the step of that CR
-// had timed out before. The episode stays open all the same (spec 23b.2). S20: it ended.
-func TestRecalledAwaitsItsNode(t *testing.T) {
-	t.Parallel()
-	timedOutStep := took(ended(step("Reboot", 6), 7, v1alpha1.StepTimedOut))
-	before := open(startedAt(6), timedOutStep)
-	status := &v1alpha1.NodeHealthCheckStatus{RemediationHistory: []v1alpha1.Episode{before}, UnhealthyNodes: []v1alpha1.UnhealthyNode{entry(detected)}}
-	registered := slices.Values([]Observation{unhealthy(created(8), since(at(8.5)))})
-	waiting, over := Recall(status).Update(registered, at(9))
-	require.Empty(t, over)
-	_, over = waiting.Update(registered, at(67.5))
-	require.Empty(t, over)
-	_, over = waiting.Update(slices.Values([]Observation{healthy(created(8))}), at(20))
-	require.Len(t, over, 1)
-	require.Equal(t, v1alpha1.OutcomeRecovered, over[0].Outcome)
 }
 
 // TestRecallInventsNothing: a CR for a node that was never unhealthy begins no episode, for no process (spec 23b.1). S21: it

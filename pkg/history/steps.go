@@ -89,10 +89,9 @@ func find(steps []v1alpha1.EpisodeStep, claimed map[int]*CR, cr *CR) int {
 }
 
 // departed reports whether the CR of a step has gone for certain. If a step ended by
-// itself, its CR may still exist. The CR of a deleted Node does not count until the Node
-// has returned.
+// itself, its CR may still exist.
 func departed(step *v1alpha1.EpisodeStep) bool {
-	return step.Ended != nil && (step.Result == v1alpha1.StepRecovered || step.Result == v1alpha1.StepVanished)
+	return step.Ended != nil && (step.Result != v1alpha1.StepTimedOut && step.Result != v1alpha1.StepFailed)
 }
 
 // departure returns the result of a step whose CR goes before the step has ended. cr is nil

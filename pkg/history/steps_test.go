@@ -50,10 +50,6 @@ func TestSteps(t *testing.T) {
 		"gone after it timed out": {before: []v1alpha1.EpisodeStep{over}, saw: healthy(), after: []v1alpha1.EpisodeStep{over}},
 		"the Node is gone":        {before: []v1alpha1.EpisodeStep{running}, saw: unhealthy(gone), after: []v1alpha1.EpisodeStep{ended(running, 9, v1alpha1.StepNodeDeleted)}},
 		"another Node is there":   {before: []v1alpha1.EpisodeStep{running}, saw: healthy(created(8)), after: []v1alpha1.EpisodeStep{ended(running, 9, v1alpha1.StepNodeDeleted)}},
-		"it hangs on a finalizer, its Node is there again": {
-			before: []v1alpha1.EpisodeStep{ended(running, 7, v1alpha1.StepNodeDeleted)}, saw: healthy(created(8), with(reboot(6))),
-			after: []v1alpha1.EpisodeStep{ended(running, 7, v1alpha1.StepNodeDeleted)}, left: 1,
-		},
 		"23b.4 the controller deleted it, and the node is unhealthy again": {
 			before: []v1alpha1.EpisodeStep{running}, saw: unhealthy(went(reboot(6), requested)),
 			after: []v1alpha1.EpisodeStep{ended(running, 9, v1alpha1.StepRecovered)},

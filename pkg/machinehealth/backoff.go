@@ -152,7 +152,7 @@ func (r *RoundsByOwner) healthy(machine *Machine, b BackOff, now time.Time) {
 
 // CountRounds counts the rounds that a sync has begun at the instant now. Of Machines of one owner, one begins the
 // round (spec M14.3).
-func (p *Policy) CountRounds(results []Result, now time.Time) {
+func (p *Policy) CountRounds(results []TargetResult, now time.Time) {
 	for _, result := range results {
 		t := result.Plan.Target
 		requested := result.Plan.Type == v1beta1.RemediationMachineDeletion && (result.Begun() || result.Outcome.Result == remediation.Unknown)

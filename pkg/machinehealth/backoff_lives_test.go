@@ -70,9 +70,9 @@ func (s *machineSet) sync() (deleted int) {
 	noLease := func(string) *coordinationv1.Lease { return nil }
 	seen := func(*corev1.Node) []health.Sighting { return nil }
 	targets := s.policy.Evaluate(&Input{Observed: s.observed(), Seen: seen, Lease: noLease}, s.now)
-	var results []Result
+	var results []TargetResult
 	for _, plan := range NewPlans(s.policy, targets, s.now) {
-		result := Result{Plan: &plan, Outcome: &remediation.Outcome{}}
+		result := TargetResult{Plan: &plan, Outcome: &remediation.Outcome{}}
 		if plan.Begins() {
 			rounds, created := plan.Target.Rounds, plan.Target.Machine.CreationTimestamp.Time
 			if rounds.belongs(created) {

@@ -211,8 +211,8 @@ func describeActions(actions []remediation.Action) []string {
 }
 
 // result is what became of the plan for one target.
-func result(p *Policy, t Target, outcome remediation.Outcome, now time.Time) Result {
-	return Result{Plan: new(planFor(p, t, now)), Outcome: &outcome}
+func result(p *Policy, t Target, outcome remediation.Outcome, now time.Time) TargetResult {
+	return TargetResult{Plan: new(planFor(p, t, now)), Outcome: &outcome}
 }
 
 // decided is the decision about one target whose plan has no actions, or whose actions succeed.

@@ -15,21 +15,21 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 )
 
-// Result is a plan with its outcome.
-type Result struct {
+// TargetResult is a plan with its outcome.
+type TargetResult struct {
 	Plan    *Plan
 	Outcome *remediation.Outcome
 }
 
 // Begun reports whether the remediation of the Machine has begun by the plan.
-func (r Result) Begun() bool {
+func (r TargetResult) Begun() bool {
 	return r.Outcome.Result == remediation.Requested || r.Outcome.NewCR() != nil
 }
 
 // Decision returns the decision about a target and its reason, after its plan was carried out. It
 // returns the zero value if there is nothing to report, and never sets Since. The same plan and
 // outcome give the same decision.
-func (p *Policy) Decision(result Result) v1alpha1.Decision {
+func (p *Policy) Decision(result TargetResult) v1alpha1.Decision {
 	plan, outcome := result.Plan, result.Outcome
 	reason, until, message := plan.Reason, plan.Until, ""
 	switch outcome.Result {

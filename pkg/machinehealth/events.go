@@ -48,7 +48,7 @@ type Event struct {
 
 // Events returns the events for changes since the earlier entries, except those of
 // Requests.
-func (p *Policy) Events(results []Result, before, after Entries) []Event {
+func (p *Policy) Events(results []TargetResult, before, after Entries) []Event {
 	r := reporter{Policy: p, before: before, after: after, skipped: map[v1alpha1.DecisionReason]bool{}}
 	for _, result := range results {
 		r.detected(result)
@@ -62,7 +62,7 @@ func (p *Policy) Events(results []Result, before, after Entries) []Event {
 
 // Requests returns the events for accepted requests. They are reported even if status could not
 // be written, because no later sync knows of them.
-func (p *Policy) Requests(results []Result) []Event {
+func (p *Policy) Requests(results []TargetResult) []Event {
 	r := reporter{Policy: p}
 	for _, result := range results {
 		r.tookLease(result)
@@ -96,7 +96,7 @@ func (r *reporter) both(machine *Machine, eventType, reason, action, note string
 }
 
 // detected reports once that something is wrong with a Machine, until that ends.
-func (r *reporter) detected(result Result) {
+func (r *reporter) detected(result TargetResult) {
 	t := result.Plan.Target
 	entry, old := r.after[t.Machine.Name], r.before[t.Machine.Name]
 	if t.Unselected || entry == nil || entry.Trigger == nil || t.deleting() || (old != nil && old.Trigger != nil) {
@@ -106,7 +106,7 @@ func (r *reporter) detected(result Result) {
 }
 
 // tookLease reports that the lease of another holder was no longer valid (spec 14.4).
-func (r *reporter) tookLease(result Result) {
+func (r *reporter) tookLease(result TargetResult) {
 	t := result.Plan.Target
 	if note := remediation.LeaseTakenOver(t.Machine.Node, t.Lease, r.Owner); note != "" && result.Outcome.LeaseWritten {
 		r.both(t.Machine, corev1.EventTypeNormal, reasonLeaseTakenOver, "TakeLease", prefix+note)
@@ -114,7 +114,7 @@ func (r *reporter) tookLease(result Result) {
 }
 
 // begun reports that a remediation has begun.
-func (r *reporter) begun(result Result) {
+func (r *reporter) begun(result TargetResult) {
 	plan, target := result.Plan, result.Plan.Target
 	deletion, byObject := plan.Type == v1beta1.RemediationMachineDeletion, r.Criteria.Strategy == Template
 	name, machine := r.describe(target), target.Machine
@@ -130,7 +130,7 @@ func (r *reporter) begun(result Result) {
 }
 
 // failed reports that the request for a remediation has failed.
-func (r *reporter) failed(result Result) {
+func (r *reporter) failed(result TargetResult) {
 	plan, target := result.Plan, result.Plan.Target
 	name, machine := r.describe(target), target.Machine
 	switch {
@@ -155,7 +155,7 @@ func (r *reporter) failedAnew(machine string) bool {
 }
 
 // removed reports the remediation objects that were deleted.
-func (r *reporter) removed(result Result) {
+func (r *reporter) removed(result TargetResult) {
 	target := result.Plan.Target
 	for _, cr := range result.Outcome.Deleted {
 		note := fmt.Sprintf(prefix+"Deleted remediation CR of kind %s with name %s", cr.Kind, cr.Name)
@@ -175,7 +175,7 @@ var silent = []v1alpha1.DecisionReason{
 }
 
 // refused reports why a remediation does not begin, when that reason begins to hold.
-func (r *reporter) refused(result Result) {
+func (r *reporter) refused(result TargetResult) {
 	plan := result.Plan
 	machine := plan.Target.Machine
 	entry, old := r.after[machine.Name], r.before[machine.Name]
@@ -197,7 +197,7 @@ func (r *reporter) refused(result Result) {
 }
 
 // overdue reports that a remediation has not ended for a while, when that begins to hold.
-func (r *reporter) overdue(result Result) {
+func (r *reporter) overdue(result TargetResult) {
 	machine := result.Plan.Target.Machine
 	entry, old := r.after[machine.Name], r.before[machine.Name]
 	if entry == nil || entry.Decision.Reason != v1beta1.DecidedRemediationOverdue || (old != nil && old.Decision.SameReason(&entry.Decision)) {
@@ -213,7 +213,7 @@ func (r *reporter) overdue(result Result) {
 
 // Old returns the own CRs that are older than 48 hours, and an event for each that was not among the known ones
 // (spec 17.6).
-func (p *Policy) Old(results []Result, known map[types.UID]bool, now time.Time) (events []Event, old map[types.UID]bool) {
+func (p *Policy) Old(results []TargetResult, known map[types.UID]bool, now time.Time) (events []Event, old map[types.UID]bool) {
 	r := reporter{Policy: p}
 	old = map[types.UID]bool{}
 	for _, result := range results {
@@ -242,7 +242,7 @@ func (r *reporter) failing(reason v1alpha1.DecisionReason) bool {
 }
 
 // restricted reports when the threshold begins to keep unhealthy Machines from being remediated.
-func (r *reporter) restricted(results []Result) {
+func (r *reporter) restricted(results []TargetResult) {
 	held := func(entries Entries) bool {
 		for _, entry := range entries {
 			if entry.Decision.Reason == v1alpha1.DecidedGateClosed && entry.Decision.NextCheckTime == nil { // Otherwise time holds it (spec M7.6).
@@ -251,7 +251,7 @@ func (r *reporter) restricted(results []Result) {
 		}
 		return false
 	}
-	unhealthy := slices.ContainsFunc(results, func(result Result) bool { return result.Plan.Target.Verdict.State == Unhealthy })
+	unhealthy := slices.ContainsFunc(results, func(result TargetResult) bool { return result.Plan.Target.Verdict.State == Unhealthy })
 	if !unhealthy || !held(r.after) || held(r.before) {
 		return
 	}

@@ -97,10 +97,10 @@ func TestEvents(t *testing.T) {
 			if tc.policy != nil {
 				tc.policy(p)
 			}
-			results := []Result{result(p, tc.target, tc.outcome, epoch)}
+			results := []TargetResult{result(p, tc.target, tc.outcome, epoch)}
 			after := p.NewEntries(results, nil, epoch)
 			require.Equal(t, tc.want, eventTexts(append(p.Requests(results), p.Events(results, nil, after)...)))
-			again := []Result{result(p, tc.target, tc.outcome, epoch)}
+			again := []TargetResult{result(p, tc.target, tc.outcome, epoch)}
 			require.Empty(t, eventTexts(p.Events(again, after, p.NewEntries(again, after, epoch))), "once, as long as it lasts")
 		})
 	}
@@ -119,7 +119,7 @@ func blockedSilently(p *Policy) { p.Criteria.Paused = true }
 func TestEventsOfManyMachines(t *testing.T) {
 	t.Parallel()
 	p := policy(func(p *Policy) { p.Upgrading = true })
-	results := []Result{result(p, target(machine("a")), remediation.Outcome{}, epoch), result(p, target(machine("b")), remediation.Outcome{}, epoch)}
+	results := []TargetResult{result(p, target(machine("a")), remediation.Outcome{}, epoch), result(p, target(machine("b")), remediation.Outcome{}, epoch)}
 	count := map[string]int{}
 	for _, e := range p.Events(results, nil, p.NewEntries(results, nil, epoch)) {
 		if e.Machine == nil {
@@ -138,7 +138,7 @@ func TestFailureIsReportedAnew(t *testing.T) {
 		cause string
 		news  bool
 	}{{"denied", true}, {"denied", false}, {"timeout", true}, {"timeout", false}} {
-		results := []Result{result(p, target(machine("m")), remediation.Outcome{Result: remediation.Failed, Reason: v1alpha1.DecidedDeleteFailed, Err: errors.New(tc.cause)}, epoch)}
+		results := []TargetResult{result(p, target(machine("m")), remediation.Outcome{Result: remediation.Failed, Reason: v1alpha1.DecidedDeleteFailed, Err: errors.New(tc.cause)}, epoch)}
 		after := p.NewEntries(results, before, epoch)
 		reported := false
 		for _, e := range p.Events(results, before, after) {
@@ -154,7 +154,7 @@ func TestEventsFit(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("n", 253)
 	p := policy(byTemplate, func(p *Policy) { p.Owner.Name = long })
-	results := []Result{result(p, target(machine(long, func(m *Machine) { m.Node = long })), remediation.Outcome{Result: remediation.Created, CR: cr(long)}, epoch)}
+	results := []TargetResult{result(p, target(machine(long, func(m *Machine) { m.Node = long })), remediation.Outcome{Result: remediation.Created, CR: cr(long)}, epoch)}
 	for _, e := range append(p.Requests(results), p.Events(results, nil, p.NewEntries(results, nil, epoch))...) {
 		require.LessOrEqual(t, len(e.Note), 1024)
 		require.LessOrEqual(t, len(e.Action), 128)
@@ -184,7 +184,7 @@ func TestOldCRs(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			results := []Result{result(p, tc.target, remediation.Outcome{}, tc.now)}
+			results := []TargetResult{result(p, tc.target, remediation.Outcome{}, tc.now)}
 			events, now := p.Old(results, tc.known, tc.now)
 			require.Equal(t, tc.want, eventTexts(events))
 			require.Equal(t, len(tc.target.Own) > 0 && !tc.now.Before(old), now[own.UID])

@@ -28,7 +28,7 @@ type History struct {
 	// Before are the entries so far.
 	Before []v1beta1.Remediation
 	// Results are those of the sync. Entries are its decisions.
-	Results []Result
+	Results []TargetResult
 	Entries Entries
 	// Machines are all Machines of the API in the namespace.
 	Machines Machines
@@ -93,8 +93,8 @@ func (h *History) Update() (entries []v1beta1.Remediation, recheck time.Time) {
 
 // resultsOfOpen returns the results for Machines with an open entry, by Machine. These are few among
 // thousands of Machines.
-func (h *History) resultsOfOpen() map[string]Result {
-	open, results := map[string]bool{}, map[string]Result{}
+func (h *History) resultsOfOpen() map[string]TargetResult {
+	open, results := map[string]bool{}, map[string]TargetResult{}
 	for i := range h.Before {
 		if !ended(&h.Before[i]) {
 			open[h.Before[i].Machine] = true
@@ -113,20 +113,20 @@ func (h *History) resultsOfOpen() map[string]Result {
 
 // running reports whether an external remediation goes on. Its entry does not end by age: otherwise the
 // next sync would begin another entry with the same start.
-func (h *History) running(entry *v1beta1.Remediation, result Result) bool {
+func (h *History) running(entry *v1beta1.Remediation, result TargetResult) bool {
 	return entry.RemediationType == v1beta1.RemediationExternal && (unhealthy(result) || result.Plan.Target.Remediated())
 }
 
 // ended reports whether only the end of its Machine can still change an entry.
 func ended(entry *v1beta1.Remediation) bool { return entry.Finished != nil || entry.Closed != nil }
 
-func unhealthy(result Result) bool {
+func unhealthy(result TargetResult) bool {
 	t := result.Plan.Target
 	return t.Verdict.State == Unhealthy && !t.Unselected && !t.deleting()
 }
 
 // detect returns a new entry.
-func (h *History) detect(result Result) v1beta1.Remediation {
+func (h *History) detect(result TargetResult) v1beta1.Remediation {
 	t := result.Plan.Target
 	entry := v1beta1.Remediation{TargetKind: "Machine", TargetName: t.Machine.Name, Machine: t.Machine.Name, Detected: whole(h.Now)}
 	if t.Verdict.Trigger == v1beta1.TriggerUnhealthyCondition {
@@ -142,7 +142,7 @@ func (h *History) detect(result Result) v1beta1.Remediation {
 }
 
 // observe adds to an open entry the facts that its Machine shows.
-func (h *History) observe(entry *v1beta1.Remediation, result Result, observed bool) {
+func (h *History) observe(entry *v1beta1.Remediation, result TargetResult, observed bool) {
 	switch {
 	case entry.Started != nil && observed && entry.RemediationType == v1beta1.RemediationMachineDeletion && result.Plan.Target.Machine.Deleting():
 		begin(entry, result.Plan.Target.Machine.DeletionTimestamp.Time) // Until then, only our own clock said when.
@@ -183,7 +183,7 @@ func announce(entry *v1beta1.Remediation, plan *Plan) {
 }
 
 // start notes that the remediation has begun, by this sync or by a sync whose report was lost.
-func (h *History) start(entry *v1beta1.Remediation, result Result) {
+func (h *History) start(entry *v1beta1.Remediation, result TargetResult) {
 	t := result.Plan.Target
 	announced := entry.RemediationType == v1beta1.RemediationMachineDeletion
 	begin := func(at time.Time, kind v1beta1.RemediationType) {
@@ -218,7 +218,7 @@ func begin(entry *v1beta1.Remediation, at time.Time) {
 }
 
 // fence notes the first sign that the Node is down for certain.
-func (h *History) fence(entry *v1beta1.Remediation, result Result, observed bool) {
+func (h *History) fence(entry *v1beta1.Remediation, result TargetResult, observed bool) {
 	if entry.Fenced != nil {
 		return
 	}

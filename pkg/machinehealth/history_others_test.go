@@ -76,7 +76,7 @@ func TestHistoryByTheAPIServer(t *testing.T) {
 func TestHistoryRemembers(t *testing.T) {
 	t.Parallel()
 	l := newLedger()
-	var results []Result
+	var results []TargetResult
 	for i := range v1beta1.MaxOpenRemediations + 20 {
 		m := machine(fmt.Sprintf("m%02d", i))
 		l.machines[m.Name] = m

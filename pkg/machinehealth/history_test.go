@@ -38,7 +38,7 @@ func newLedger(changes ...func(*Policy)) *ledger {
 }
 
 // sync has targets observed, with what became of their plans.
-func (l *ledger) sync(results ...Result) []v1beta1.Remediation {
+func (l *ledger) sync(results ...TargetResult) []v1beta1.Remediation {
 	l.entries = l.policy.NewEntries(results, l.entries, l.now)
 	h := History{
 		Before: l.history, Results: results, Entries: l.entries, Machines: NewMachines(slices.Collect(maps.Values(l.machines))), Now: l.now,

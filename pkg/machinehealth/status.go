@@ -33,7 +33,7 @@ func EntriesOf(status *v1beta1.MachineHealthCheckStatus) Entries {
 
 // NewEntries returns the decisions about the targets. before are the entries of the last sync: an
 // unchanged decision keeps its times.
-func (p *Policy) NewEntries(results []Result, before Entries, now time.Time) Entries {
+func (p *Policy) NewEntries(results []TargetResult, before Entries, now time.Time) Entries {
 	entries := Entries{}
 	for _, result := range results {
 		decision := p.Decision(result)

@@ -22,7 +22,7 @@ import (
 
 // entriesAfter are the entries after a sync of one target.
 func entriesAfter(p *Policy, t Target, before Entries, now time.Time) Entries {
-	return p.NewEntries([]Result{result(p, t, remediation.Outcome{}, now)}, before, now)
+	return p.NewEntries([]TargetResult{result(p, t, remediation.Outcome{}, now)}, before, now)
 }
 
 // TestEntries: what makes a Machine unhealthy, since when, and since when it was decided.

@@ -36,7 +36,7 @@ func BenchmarkSync(b *testing.B) {
 		p := policy(func(p *Policy) { p.Criteria = &criteria })
 		var verdicts []Verdict
 		var plans []Plan
-		var results []Result
+		var results []TargetResult
 		var entries Entries
 		run := func(part string, do func()) {
 			do()
@@ -58,7 +58,7 @@ func BenchmarkSync(b *testing.B) {
 		run("entries", func() {
 			results = results[:0]
 			for i := range plans {
-				results = append(results, Result{Plan: &plans[i], Outcome: &remediation.Outcome{}})
+				results = append(results, TargetResult{Plan: &plans[i], Outcome: &remediation.Outcome{}})
 			}
 			entries = p.NewEntries(results, nil, now)
 		})

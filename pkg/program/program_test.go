@@ -7,6 +7,9 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"os"
+	"os/exec"
+	"syscall"
 	"testing"
 
 	"github.com/spf13/pflag"
@@ -85,4 +88,28 @@ func TestSignalContext(t *testing.T) {
 	other, stopOther := signalContext(context.Background())
 	stopOther()
 	<-other.Done()
+}
+
+// TestSecondSignal: the first signal ends the context, and a second one the process (spec 22.6). The test runs itself as
+// that process.
+func TestSecondSignal(t *testing.T) {
+	t.Parallel()
+	const child = "NHC_TEST_SECOND_SIGNAL"
+	if os.Getenv(child) == "" {
+		command := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestSecondSignal$")
+		command.Env = append(os.Environ(), child+"=1")
+		output, err := command.CombinedOutput()
+		require.Error(t, err)
+		require.Equal(t, 1, command.ProcessState.ExitCode())
+		require.NotContains(t, string(output), "FAIL")
+		return
+	}
+	ctx, stop := signalContext(t.Context())
+	defer stop()
+	self, err := os.FindProcess(os.Getpid())
+	require.NoError(t, err)
+	require.NoError(t, self.Signal(syscall.SIGTERM))
+	<-ctx.Done()
+	require.NoError(t, self.Signal(syscall.SIGINT))
+	select {} // The process ends here, or the test is too late.
 }

@@ -52,6 +52,8 @@ type Context struct {
 	Unread string
 	// PauseRequests are those of the owner.
 	PauseRequests []string
+	// Stop names the budget that stops everything, if any does.
+	Stop string
 }
 
 // Allowance says in one sentence whether a node may get its first CR, and why not, by the
@@ -61,12 +63,16 @@ func (c *Context) Allowance() (allowed bool, reason, message string) {
 	// Gate and storm count nodes. Without nodes they say nothing.
 	constraints.GateClosed, constraints.Storm = !c.Gate.Open && !noNodes, c.Storm.Active && !noNodes
 	switch refusal := constraints.Refusal(true); {
+	case refusal == v1alpha1.DecidedGateClosed:
+		return false, v1alpha1.ReasonClosed, c.explainGate()
 	case refusal != "":
 		return false, string(refusal), ruleOf(refusal).message(c)
 	case noNodes:
 		return false, v1alpha1.ReasonNoNodes, v1alpha1.MessageNoNodes
+	case c.Stop != "":
+		return false, v1alpha1.ReasonStopped, c.Stop
 	default:
-		return true, v1alpha1.ReasonGateOpen, c.explainGate()
+		return true, v1alpha1.ReasonOpen, c.explainGate()
 	}
 }
 

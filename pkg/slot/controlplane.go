@@ -32,9 +32,9 @@ type ControlPlane struct {
 	Members []*corev1.Node
 }
 
-// Withhold withholds the first CR from the candidates that must not begin at the instant now. It changes the
+// Limit withholds the first CR from the candidates that must not begin at the instant now. It changes the
 // plans in place. A refused candidate takes nothing from the others.
-func (c *ControlPlane) Withhold(policy *remediation.Policy, plans []remediation.NodePlan, now time.Time) {
+func (c *ControlPlane) Limit(policy *remediation.Policy, plans []remediation.NodePlan, now time.Time) {
 	for i := range plans {
 		if !plans[i].Candidate {
 			continue

@@ -27,8 +27,8 @@ func member(name string, ready corev1.ConditionStatus) *corev1.Node {
 	}
 }
 
-// TestWithhold: which of several nodes may begin (spec 12.2, 12.5).
-func TestWithhold(t *testing.T) {
+// TestLimit: which of several nodes may begin (spec 12.2, 12.5).
+func TestLimit(t *testing.T) {
 	t.Parallel()
 	unhealthy := health.Verdict{State: health.Unhealthy, Type: "Ready", Status: "Unknown", Deadline: epoch}
 	worker := remediation.Node{Name: "worker", Verdict: unhealthy}
@@ -65,7 +65,7 @@ func TestWithhold(t *testing.T) {
 			policy := &remediation.Policy{Steps: []remediation.Step{{Reference: reference}}, Templates: []*object.Template{{}}}
 			plans := remediation.NewPlans(policy, []remediation.Node{tc.node}, epoch.Add(time.Minute))
 			before := plans[0]
-			tc.limits.Withhold(policy, plans, epoch.Add(time.Minute))
+			tc.limits.Limit(policy, plans, epoch.Add(time.Minute))
 			require.Equal(t, tc.want, plans[0].Refusal())
 			if tc.want != busy && tc.want != quorum {
 				require.Equal(t, before, plans[0], "a limit that does not refuse changes nothing")

@@ -58,10 +58,13 @@ func historyCRs(result remediation.NodeResult, gone []*object.CR, now time.Time)
 	for _, cr := range node.Own {
 		i := slices.IndexFunc(shown, func(entry v1alpha1.Remediation) bool { return entry.Resource.UID == cr.UID })
 		if i < 0 {
-			// A CR of a deleted Node does not count. If a live request has found a CR gone, it stays
-			// until the watch brings its last state.
+			// It is being deleted after its Node, or a live request has found it gone: it stays until
+			// the watch says so. If it has replaced its Node, nothing more is to come.
 			i = len(crs)
-			crs = append(crs, history.CR{Remediation: Record(cr, timedOut(node, outcome, cr)), Gone: node.Constraints.NodeDeleted})
+			crs = append(crs, history.CR{Remediation: Record(cr, timedOut(node, outcome, cr))})
+			say(&crs[i], cr, node.DeletionRequested, now)
+			crs[i].Gone = node.Constraints.NodeDeleted && crs[i].Replaced
+			continue
 		}
 		say(&crs[i], cr, node.DeletionRequested, now)
 	}

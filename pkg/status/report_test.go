@@ -202,7 +202,7 @@ func TestObservations(t *testing.T) {
 	}
 	require.Equal(t, map[types.UID]history.CR{
 		"failed": {Failed: true, Requested: true}, "succeeded": {}, "replaces": {}, "replaced": {Replaced: true},
-		"gone": {Gone: true}, "deleting": {Gone: true},
+		"gone": {Gone: true}, "deleting": {},
 	}, said)
 
 	for range (&Report{in: in}).Observations {

@@ -40,9 +40,27 @@ func (r *Reported) wasDetected(node string) bool {
 	return found
 }
 
-// RecallReported returns the reported transitions by a status, as after a restart.
+// RecallReported returns the reported transitions by a status, as after a restart. What a decision says was told (spec 19.3).
 func RecallReported(status *v1alpha1.NodeHealthCheckStatus) Reported {
-	return Reported{created: sets.New[types.UID](), failed: failedIn(status), invalidLabel: sets.New[string](), old: sets.New[types.UID]()}
+	told := Reported{
+		created: sets.New[types.UID](), exhausted: sets.New[string](), failed: failedIn(status), refused: map[string]v1alpha1.DecisionReason{},
+		invalidLabel: sets.New[string](), old: sets.New[types.UID](),
+	}
+	for i := range status.UnhealthyNodes {
+		entry := &status.UnhealthyNodes[i]
+		if entry.Decision == nil {
+			continue
+		}
+		reason, begins := entry.Decision.Reason, len(entry.Remediations) == 0
+		told.refused[entry.Name] = reason
+		told.gateClosed = told.gateClosed || (begins && reason == v1alpha1.DecidedGateClosed)
+		told.storm = told.storm || (begins && reason == v1alpha1.DecidedStormActive)
+		told.upgrading = told.upgrading || reason == v1alpha1.DecidedClusterUpgrading
+		if reason == v1alpha1.DecidedNoTemplateLeft {
+			told.exhausted.Insert(entry.Name)
+		}
+	}
+	return told
 }
 
 // WithCreated returns the reported transitions, with the creation of these CRs.

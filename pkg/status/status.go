@@ -15,8 +15,8 @@ import (
 )
 
 // newStatus computes the whole status from the observations and actions (spec 18). It returns
-// the old status if nothing has changed. It lists as many entries as fit. The history changes
-// only together with something else, because it is not worth a write by itself.
+// the old status if nothing has changed. It lists as many entries as fit. Of the history, only
+// the end of an episode is worth a write by itself.
 func (r *Report) newStatus() *v1alpha1.NodeHealthCheckStatus {
 	nhc, old, context := r.in.Check, &r.in.Check.Status, &r.in.Policy.Context
 	remediating := 0
@@ -44,10 +44,13 @@ func (r *Report) newStatus() *v1alpha1.NodeHealthCheckStatus {
 	if unlisted := len(r.Entries) - len(status.UnhealthyNodes); unlisted > 0 {
 		status.Reason += fmt.Sprintf(", %d more not listed", unlisted)
 	}
-	if sameStatus(old, status) {
+	if len(r.Ended) == 0 && sameStatus(old, status) {
 		return old
 	}
 	status.RemediationHistory = r.Ledger.List(nhc.Spec.RemediationHistoryLimit)
+	if sameStatus(old, status) {
+		return old
+	}
 	status.LastUpdateTime = new(seconds(r.in.Now))
 	return status
 }

@@ -4,7 +4,6 @@
 package main
 
 import (
-	"cmp"
 	"maps"
 	"slices"
 	"time"
@@ -13,78 +12,22 @@ import (
 	"github.com/nhc-controller/nhc-controller/test/localkube"
 )
 
-// kindOfRequest groups requests by what they are about.
-type kindOfRequest struct {
-	Verb     string `json:"verb"`
-	Resource string `json:"resource"` // With the subresource.
-}
+// requestCounts are the requests of a controller. others are those that are no events.
+type requestCounts struct{ others, events, statusWrites int }
 
-// requestCount is how many requests there were of a kind.
-type requestCount struct {
-	kindOfRequest
-
-	Count   int     `json:"count"`
-	PerNode float64 `json:"perNode,omitempty"` // Or per failure and recovery.
-	Failed  int     `json:"failed,omitempty"`
-}
-
-// requestCounts are the requests of a controller by kind, most frequent first.
-type requestCounts []requestCount
-
-// breakdown counts requests. per is the number of nodes, or zero.
-func breakdown(requests []localkube.Request, per int) requestCounts {
-	counts := map[kindOfRequest]*requestCount{}
+func countRequests(requests []localkube.Request) (c requestCounts) {
 	for i := range requests {
-		r := &requests[i]
-		kind := kindOfRequest{r.Verb, r.Resource}
-		if r.Resource == "" {
-			kind.Resource = r.URI
-		}
-		if r.Subresource != "" {
-			kind.Resource += "/" + r.Subresource
-		}
-		if counts[kind] == nil {
-			counts[kind] = &requestCount{kindOfRequest: kind}
-		}
-		counts[kind].Count++
-		if r.Code >= 400 {
-			counts[kind].Failed++
+		switch r := &requests[i]; {
+		case r.Resource == "events":
+			c.events++
+		case r.Resource == "nodehealthchecks" && r.Subresource == "status":
+			c.statusWrites++
+			c.others++
+		default:
+			c.others++
 		}
 	}
-	var result requestCounts
-	for _, c := range counts {
-		if per > 0 {
-			c.PerNode = float64(c.Count) / float64(per)
-		}
-		result = append(result, *c)
-	}
-	slices.SortFunc(result, func(a, b requestCount) int {
-		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Resource, b.Resource), cmp.Compare(a.Verb, b.Verb))
-	})
-	return result
-}
-
-// total counts all requests but events, and the events.
-func (c requestCounts) total() (withoutEvents, events int) {
-	for _, count := range c {
-		if count.Resource == "events" {
-			events += count.Count
-		} else {
-			withoutEvents += count.Count
-		}
-	}
-	return withoutEvents, events
-}
-
-// statusWrites counts the writes of the status of NodeHealthChecks.
-func (c requestCounts) statusWrites() int {
-	n := 0
-	for _, count := range c {
-		if count.Resource == "nodehealthchecks/status" {
-			n += count.Count
-		}
-	}
-	return n
+	return c
 }
 
 // isLeaderLease reports whether a request is about the lease of the leader.

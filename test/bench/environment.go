@@ -33,7 +33,8 @@ const (
 // environment is a cluster of one size with everything that measuring needs.
 type environment struct {
 	options *options
-	nodes   int // Those that the NodeHealthCheck selects.
+	nodes   int   // Those that the NodeHealthCheck selects.
+	limit   int64 // Of the controller's memory, by its Deployment, in bytes.
 	random  *rand.Rand
 
 	cluster    *localkube.ControlPlane
@@ -90,10 +91,14 @@ func (e *environment) install(ctx context.Context) error {
 	if err := deploy.Install(ctx, e.cluster); err != nil {
 		return err
 	}
+	var err error
+	if e.limit, err = deploy.MemoryLimit(ctx, e.cluster); err != nil {
+		return err
+	}
 	if err := deploy.InstallKinds(ctx, e.cluster, deploy.Kinds{Manifest: remediator.Manifest, Group: remediator.Resource.Group}); err != nil {
 		return err
 	}
-	_, err := e.cluster.KubectlInput(ctx, strings.NewReader(remediator.TemplateManifest), "apply", "-f", "-")
+	_, err = e.cluster.KubectlInput(ctx, strings.NewReader(remediator.TemplateManifest), "apply", "-f", "-")
 	return err
 }
 

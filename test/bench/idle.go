@@ -12,19 +12,19 @@ import (
 
 // consumption is what the controller used over a span of time.
 type consumption struct {
-	Seconds   float64       `json:"seconds"`
-	RSS       int64         `json:"rssBytes"`     // At the end.
-	PeakRSS   int64         `json:"peakRSSBytes"` // Since the last reset.
-	CPU       float64       `json:"cpuSeconds"`
-	Cores     float64       `json:"cores"`
-	ReadBytes int64         `json:"readBytes"`
-	Requests  requestCounts `json:"requests"`
+	Seconds   float64
+	RSS       int64 // At the end.
+	PeakRSS   int64 // Since the last reset.
+	CPU       float64
+	Cores     float64
+	ReadBytes int64
+	Requests  requestCounts
 	// LeaderRequests are those about the lease of the leader.
-	LeaderRequests int `json:"leaderRequests"`
+	LeaderRequests int
 }
 
 // consume measures what the controller uses while something happens.
-func (e *environment) consume(per int, happens func() error) (*consumption, error) {
+func (e *environment) consume(happens func() error) (*consumption, error) {
 	before, err := meter.UsageOf(e.controller.Pid())
 	if err != nil {
 		return nil, err
@@ -45,7 +45,7 @@ func (e *environment) consume(per int, happens func() error) (*consumption, erro
 		Seconds: after.At.Sub(before.At).Seconds(),
 		RSS:     after.RSS, PeakRSS: after.Peak,
 		CPU: (after.CPU - before.CPU).Seconds(), ReadBytes: after.Read - before.Read,
-		Requests: breakdown(requests, per), LeaderRequests: leader,
+		Requests: countRequests(requests), LeaderRequests: leader,
 	}
 	c.Cores = c.CPU / c.Seconds
 	return c, nil
@@ -54,8 +54,9 @@ func (e *environment) consume(per int, happens func() error) (*consumption, erro
 type idleOutcome struct {
 	*consumption
 
-	StartPeakRSS int64    `json:"startPeakRSSBytes"` // While the caches were filled.
-	Watched      []string `json:"watched"`
+	StartPeakRSS int64 // While the caches were filled.
+	Limit        int64 // Of the memory.
+	Watched      []string
 }
 
 // measureIdle measures a controller that has nothing to do.
@@ -64,8 +65,8 @@ func measureIdle(ctx context.Context, e *environment) (outcome, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &idleOutcome{StartPeakRSS: start.Peak}
-	if r.consumption, err = e.consume(0, func() error { return sleep(ctx, e.options.duration) }); err != nil {
+	r := &idleOutcome{StartPeakRSS: start.Peak, Limit: e.limit}
+	if r.consumption, err = e.consume(func() error { return sleep(ctx, e.options.duration) }); err != nil {
 		return nil, err
 	}
 	all, err := e.cluster.Requests()
@@ -74,10 +75,10 @@ func measureIdle(ctx context.Context, e *environment) (outcome, error) {
 }
 
 func (r *idleOutcome) goals() []goal {
-	without, events := r.Requests.total()
+	without, events := r.Requests.others, r.Requests.events
 	return []goal{
 		{Scenario: "idle", What: "memory (RSS)", Value: megabytes(r.RSS), Unit: "MB"},
-		{Scenario: "idle", What: "peak memory after the start", Value: megabytes(r.StartPeakRSS), Unit: "MB"},
+		{Scenario: "idle", What: "peak memory after the start", Value: megabytes(r.StartPeakRSS), Unit: "MB", AtMost: new(megabytes(r.Limit))},
 		{Scenario: "idle", What: "CPU", Value: r.Cores, Unit: "cores"},
 		{Scenario: "idle", What: "requests", Value: float64(without + events), AtMost: new(0.0)},
 		{Scenario: "idle", What: "requests for the leader lease", Value: float64(r.LeaderRequests) / r.Seconds, Unit: "/s"},

@@ -7,30 +7,25 @@ import (
 	"context"
 	"errors"
 	"time"
-
-	"github.com/nhc-controller/nhc-controller/test/localkube"
-	"github.com/nhc-controller/nhc-controller/test/remediator"
 )
 
 // latencyOutcome is how soon remediations appear, and vanish.
 type latencyOutcome struct {
 	// From the moment at which a failure was sent until the remediation was seen.
-	Controller distribution `json:"controller"`
-	Control    distribution `json:"control"`
-	RatioP50   float64      `json:"ratioP50"`
-	RatioP99   float64      `json:"ratioP99"`
+	Controller distribution
+	Control    distribution
+	RatioP50   float64
+	RatioP99   float64
 
 	// From the moment at which a recovery was sent until the remediation was gone.
-	Recovery        distribution `json:"recovery"`
-	RecoveryControl distribution `json:"recoveryControl"`
-	// Stages are when the requests of the controller arrived, after the failure was sent.
-	Stages map[string]distribution `json:"stages"`
+	Recovery        distribution
+	RecoveryControl distribution
 
 	*consumption
 
 	// RequestsPerFailure are those of a failure and its recovery, without events.
-	RequestsPerFailure float64 `json:"requestsPerFailure"`
-	EventsPerFailure   float64 `json:"eventsPerFailure"`
+	RequestsPerFailure float64
+	EventsPerFailure   float64
 }
 
 // Goals of latency, as ratios to the control.
@@ -43,13 +38,6 @@ const (
 type latencies struct {
 	controller, control       []time.Duration
 	recovery, recoveryControl []time.Duration
-	windows                   []window
-}
-
-// window is when something was measured of a node.
-type window struct {
-	node       string
-	begin, end time.Time
 }
 
 func measureLatency(ctx context.Context, e *environment) (outcome, error) {
@@ -58,7 +46,7 @@ func measureLatency(ctx context.Context, e *environment) (outcome, error) {
 		return nil, err
 	}
 	l := &latencies{}
-	consumed, err := e.consume(e.options.samples, func() error {
+	consumed, err := e.consume(func() error {
 		for i := range e.options.samples {
 			if err := e.sampleLatency(ctx, l, i%2 == 0); err != nil {
 				return err
@@ -76,25 +64,22 @@ func measureLatency(ctx context.Context, e *environment) (outcome, error) {
 		Recovery: distributionOf(l.recovery), RecoveryControl: distributionOf(l.recoveryControl),
 	}
 	r.RatioP50, r.RatioP99 = ratio(r.Controller.P50, r.Control.P50), ratio(r.Controller.P99, r.Control.P99)
-	requests, events := consumed.Requests.total()
+	requests, events := consumed.Requests.others, consumed.Requests.events
 	r.RequestsPerFailure = float64(requests) / float64(e.options.samples)
 	r.EventsPerFailure = float64(events) / float64(e.options.samples)
-	all, err := e.cluster.Requests()
-	r.Stages = stages(all, l.windows)
-	return r, err
+	return r, nil
 }
 
 // sampleLatency measures the controller and the control once each.
 func (e *environment) sampleLatency(ctx context.Context, l *latencies, controlFirst bool) error {
 	measured := func() error {
 		node := nodeName(e.random.IntN(e.nodes))
-		appeared, vanished, seen, err := e.failAndRecover(ctx, node, true)
+		appeared, vanished, err := e.failAndRecover(ctx, node, true)
 		l.controller, l.recovery = append(l.controller, appeared), append(l.recovery, vanished)
-		l.windows = append(l.windows, seen)
 		return err
 	}
 	control := func() error {
-		appeared, vanished, _, err := e.failAndRecover(ctx, controlName(e.random.IntN(controlNodes)), false)
+		appeared, vanished, err := e.failAndRecover(ctx, controlName(e.random.IntN(controlNodes)), false)
 		l.control, l.recoveryControl = append(l.control, appeared), append(l.recoveryControl, vanished)
 		return err
 	}
@@ -109,15 +94,16 @@ func (e *environment) sampleLatency(ctx context.Context, l *latencies, controlFi
 
 // failAndRecover has a node fail, and recover when its remediation was seen and, if
 // someone writes a status, listed.
-func (e *environment) failAndRecover(ctx context.Context, node string, listed bool) (appeared, vanished time.Duration, seen window, err error) {
-	seen = window{node: node, begin: time.Now()}
+func (e *environment) failAndRecover(ctx context.Context, node string, listed bool) (appeared, vanished time.Duration, err error) {
+	begin := time.Now()
 	if err = e.setReady(ctx, node, false); err != nil {
 		return
 	}
-	if seen.end, err = e.awaitCR(ctx, node); err != nil {
-		return
+	seen, err := e.awaitCR(ctx, node)
+	if err != nil {
+		return 0, 0, err
 	}
-	appeared = seen.end.Sub(seen.begin)
+	appeared = seen.Sub(begin)
 	if listed {
 		if err = e.tracker.waitFor(ctx, "the entry of "+node, func() bool { return e.tracker.listed[node] }); err != nil {
 			return
@@ -153,39 +139,11 @@ func (e *environment) recover(ctx context.Context, node string) (time.Duration, 
 	return gone.Sub(healed), err
 }
 
-// stages returns when the requests of the controller that lead to a remediation have
-// arrived, each relative to the beginning of its window.
-func stages(requests []localkube.Request, windows []window) map[string]distribution {
-	times := map[string][]time.Duration{}
-	for _, window := range windows {
-		inside, _ := between(requests, window.begin, window.end)
-		first := map[string]bool{}
-		for _, r := range inside {
-			stage := r.Verb + " " + r.Resource
-			if r.Subresource != "" {
-				stage += "/" + r.Subresource
-			}
-			if r.Resource != "events" && !first[stage] {
-				first[stage] = true
-				times[stage] = append(times[stage], r.Time.Sub(window.begin))
-			}
-		}
-	}
-	result := map[string]distribution{}
-	for stage, all := range times {
-		d := distributionOf(all)
-		d.Samples = nil
-		result[stage] = d
-	}
-	return result
-}
-
 func (r *latencyOutcome) goals() []goal {
 	goals := []goal{
 		{Scenario: "latency", What: "failure to CR, p50 (control)", Value: r.Controller.P50, Control: new(r.Control.P50), Unit: "ms"},
 		{Scenario: "latency", What: "failure to CR, p90 (control)", Value: r.Controller.P90, Control: new(r.Control.P90), Unit: "ms"},
 		{Scenario: "latency", What: "failure to CR, max (control)", Value: r.Controller.Max, Control: new(r.Control.Max), Unit: "ms"},
-		{Scenario: "latency", What: "failure to arrival of the request for the CR, p50", Value: r.Stages["create "+remediator.Resource.Resource].P50, Unit: "ms"},
 		{Scenario: "latency", What: "ratio of p50", Value: r.RatioP50, AtMost: new(atMostP50)},
 		{Scenario: "latency", What: "recovery to CR gone, p50 (control)", Value: r.Recovery.P50, Control: new(r.RecoveryControl.P50), Unit: "ms"},
 		{Scenario: "latency", What: "requests per failure and recovery", Value: r.RequestsPerFailure},

@@ -59,16 +59,16 @@ spec:
 // machinesOutcome is how soon Machines that fail are requested to be deleted, and what that costs.
 type machinesOutcome struct {
 	// From the moment at which the failure was sent until the Machine was seen to be gone.
-	Controller distribution `json:"controller"`
-	Control    distribution `json:"control"`
-	RatioP50   float64      `json:"ratioP50"`
-	RatioP99   float64      `json:"ratioP99"`
+	Controller distribution
+	Control    distribution
+	RatioP50   float64
+	RatioP99   float64
 
-	Idle *consumption `json:"idle"`
+	Idle *consumption
 	*consumption
 
-	RequestsPerReplacement float64 `json:"requestsPerReplacement"`
-	EventsPerReplacement   float64 `json:"eventsPerReplacement"`
+	RequestsPerReplacement float64
+	EventsPerReplacement   float64
 }
 
 // fleet are the Machines of an environment, and when the bench saw each of them go.
@@ -103,7 +103,7 @@ func measureMachines(ctx context.Context, e *environment) (outcome, error) {
 		return nil, err
 	}
 	r := &machinesOutcome{}
-	if r.Idle, err = e.consume(0, func() error { return sleep(ctx, e.options.duration) }); err != nil {
+	if r.Idle, err = e.consume(func() error { return sleep(ctx, e.options.duration) }); err != nil {
 		return nil, err
 	}
 	if err := f.measure(ctx, r); err != nil {
@@ -233,7 +233,7 @@ func (f *fleet) measure(ctx context.Context, r *machinesOutcome) error {
 		return err
 	}
 	var measured, controlled []time.Duration
-	r.consumption, err = f.consume(f.options.samples, func() error {
+	r.consumption, err = f.consume(func() error {
 		for i := range 2 * f.options.samples {
 			times, name := &measured, nodeName(f.random.IntN(f.nodes))
 			if (i%4 == 0) || (i%4 == 3) { // The order alternates.
@@ -252,7 +252,7 @@ func (f *fleet) measure(ctx context.Context, r *machinesOutcome) error {
 	}
 	r.Controller, r.Control = distributionOf(measured), distributionOf(controlled)
 	r.RatioP50, r.RatioP99 = ratio(r.Controller.P50, r.Control.P50), ratio(r.Controller.P99, r.Control.P99)
-	requests, events := r.Requests.total()
+	requests, events := r.Requests.others, r.Requests.events
 	r.RequestsPerReplacement = float64(requests) / float64(f.options.samples)
 	r.EventsPerReplacement = float64(events) / float64(f.options.samples)
 	return nil
@@ -289,7 +289,7 @@ func (f *fleet) remove(ctx context.Context) error {
 }
 
 func (r *machinesOutcome) goals() []goal {
-	idle, idleEvents := r.Idle.Requests.total()
+	idle, idleEvents := r.Idle.Requests.others, r.Idle.Requests.events
 	goals := []goal{
 		{Scenario: "machines", What: "Failed to Machine gone, p50 (control)", Value: r.Controller.P50, Control: new(r.Control.P50), Unit: "ms"},
 		{Scenario: "machines", What: "ratio of p50", Value: r.RatioP50, AtMost: new(atMostP50)},

@@ -22,7 +22,6 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
-	"time"
 
 	"k8s.io/klog/v2"
 )
@@ -46,7 +45,7 @@ func main() {
 }
 
 // run measures all sizes. If a size cannot be measured, it measures the others all the
-// same, and writes the results in any case.
+// same.
 func run(ctx context.Context, args []string) error {
 	if err := discardLogs(); err != nil {
 		return err
@@ -55,8 +54,7 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	begin := time.Now()
-	r := newReport(o, begin)
+	var r report
 	var errs []error
 	for _, nodes := range o.sizes {
 		result, err := measure(ctx, o, nodes)
@@ -64,21 +62,13 @@ func run(ctx context.Context, args []string) error {
 			errs = append(errs, fmt.Errorf("%d nodes: %w", nodes, err))
 		}
 		if result != nil {
-			r.Sizes = append(r.Sizes, result)
+			r = append(r, result)
 		}
 		if ctx.Err() != nil {
 			break
 		}
 	}
-	r.Seconds = time.Since(begin).Seconds()
-	path, err := r.write(o.out)
-	if err != nil {
-		errs = append(errs, err)
-	}
 	r.print(os.Stdout)
-	if path != "" {
-		fmt.Println("\nEverything is in", path)
-	}
 	if missed := r.missed(); o.strict && missed > 0 {
 		errs = append(errs, fmt.Errorf("%d goals were missed", missed))
 	}

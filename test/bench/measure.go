@@ -38,7 +38,7 @@ func scenarioNames() []string {
 	return names
 }
 
-// outcome is what a scenario has measured. It is written to the JSON file.
+// outcome is what a scenario has measured.
 type outcome interface {
 	// goals returns what there is to say about it, row by row.
 	goals() []goal

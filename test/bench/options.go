@@ -22,7 +22,6 @@ type options struct {
 	sizes          []int
 	controller     string
 	controllerArgs []string
-	out            string
 	scenarios      []string
 	samples        int
 	rounds         int
@@ -37,7 +36,6 @@ func parseOptions(args []string) (*options, error) {
 	sizes := flags.String("nodes", "200,1000", "Sizes of the clusters, in nodes. Each gets a control plane of its own.")
 	flags.StringVar(&o.controller, "controller", "", "Executable of the controller (default NHC_CONTROLLER, or bin/nhc-controller).")
 	controllerArgs := flags.String("controller-args", "", "Further arguments of the controller, separated by spaces.")
-	flags.StringVar(&o.out, "out", "_output/bench", "Directory of the JSON file.")
 	wanted := flags.String("scenarios", "all", "Which to measure: "+strings.Join(scenarioNames(), ",")+".")
 	flags.IntVar(&o.samples, "samples", 100, "Failures that latency measures, and as many controls.")
 	flags.IntVar(&o.rounds, "rounds", 3, "Rounds of storm, each with a control. The medians count.")

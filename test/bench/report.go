@@ -4,29 +4,21 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
-	"runtime"
-	"strings"
 	"text/tabwriter"
-	"time"
-
-	"github.com/nhc-controller/nhc-controller/test/meter"
 )
 
 // goal is a row of the table: something measured, and what it is meant to be, if
 // there is a bound.
 type goal struct {
-	Scenario string   `json:"scenario"`
-	What     string   `json:"what"`
-	Value    float64  `json:"value"`
-	Control  *float64 `json:"control,omitempty"`
-	Unit     string   `json:"unit,omitempty"`
-	AtMost   *float64 `json:"atMost,omitempty"`
-	AtLeast  *float64 `json:"atLeast,omitempty"`
+	Scenario string
+	What     string
+	Value    float64
+	Control  *float64
+	Unit     string
+	AtMost   *float64
+	AtLeast  *float64
 }
 
 // bounded reports whether there is a bound, and met whether it is kept.
@@ -35,85 +27,14 @@ func (g goal) bounded() (met, bounded bool) {
 	return met, g.AtMost != nil || g.AtLeast != nil
 }
 
-// report is the JSON file.
-type report struct {
-	Date           time.Time     `json:"date"`
-	Seconds        float64       `json:"seconds"` // How long it took.
-	Machine        machine       `json:"machine"`
-	Controller     string        `json:"controller"`
-	ControllerArgs []string      `json:"controllerArgs,omitempty"`
-	Seed           uint64        `json:"seed"`
-	Samples        int           `json:"samples"`
-	Rounds         int           `json:"rounds"`
-	Sizes          []*sizeResult `json:"sizes"`
-	Goals          []sizeGoal    `json:"goals"`
-}
-
-type machine struct {
-	Cores       int    `json:"cores"`
-	CPU         string `json:"cpu"`
-	MemoryBytes int64  `json:"memoryBytes"`
-	System      string `json:"system"`
-	GoVersion   string `json:"goVersion"`
-}
-
 // sizeResult has the results of one cluster.
 type sizeResult struct {
-	Nodes    int                `json:"nodes"`
-	Outcomes map[string]outcome `json:"outcomes"`
+	Nodes    int
+	Outcomes map[string]outcome
 }
 
-// sizeGoal is a row of the table, and whether its bound was kept.
-type sizeGoal struct {
-	Nodes int `json:"nodes"`
-	goal
-
-	Met *bool `json:"met,omitempty"`
-}
-
-func newReport(o *options, now time.Time) *report {
-	return &report{
-		Date: now.UTC(), Machine: thisMachine(), Controller: filepath.Base(o.controller), ControllerArgs: o.controllerArgs,
-		Seed: o.seed, Samples: o.samples, Rounds: o.rounds,
-	}
-}
-
-func thisMachine() machine {
-	m := machine{Cores: runtime.NumCPU(), System: runtime.GOOS + "/" + runtime.GOARCH, GoVersion: runtime.Version()}
-	if memory, err := os.ReadFile("/proc/meminfo"); err == nil {
-		m.MemoryBytes = meter.Field(string(memory), "MemTotal:") * 1024
-	}
-	if cpus, err := os.ReadFile("/proc/cpuinfo"); err == nil {
-		for line := range strings.Lines(string(cpus)) {
-			if name, model, found := strings.Cut(line, ":"); found && strings.TrimSpace(name) == "model name" {
-				m.CPU = strings.TrimSpace(model)
-			}
-		}
-	}
-	return m
-}
-
-// write writes the JSON file, and returns its path.
-func (r *report) write(dir string) (string, error) {
-	for _, size := range r.Sizes {
-		for _, g := range size.goals() {
-			row := sizeGoal{Nodes: size.Nodes, goal: g}
-			if met, bounded := g.bounded(); bounded {
-				row.Met = &met
-			}
-			r.Goals = append(r.Goals, row)
-		}
-	}
-	content, err := json.MarshalIndent(r, "", "  ")
-	if err != nil {
-		return "", fmt.Errorf("encoding the report: %w", err)
-	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return "", err
-	}
-	path := filepath.Join(dir, "bench-"+r.Date.Format("20060102-150405")+".json")
-	return path, os.WriteFile(path, append(content, '\n'), 0o644)
-}
+// report has the results of all clusters.
+type report []*sizeResult
 
 // goals returns the rows of all scenarios, in their order.
 func (s *sizeResult) goals() []goal {
@@ -127,19 +48,21 @@ func (s *sizeResult) goals() []goal {
 }
 
 // missed returns how many goals were not met.
-func (r *report) missed() int {
+func (r report) missed() int {
 	missed := 0
-	for _, g := range r.Goals {
-		if met, _ := g.bounded(); !met {
-			missed++
+	for _, size := range r {
+		for _, g := range size.goals() {
+			if met, _ := g.bounded(); !met {
+				missed++
+			}
 		}
 	}
 	return missed
 }
 
 // print prints a table for each size.
-func (r *report) print(out io.Writer) {
-	for _, size := range r.Sizes {
+func (r report) print(out io.Writer) {
+	for _, size := range r {
 		fmt.Fprintf(out, "\n%d nodes\n", size.Nodes)
 		printGoals(out, "", size.goals())
 	}
@@ -151,8 +74,8 @@ func (r *report) print(out io.Writer) {
 
 // idle returns the smallest and the largest size with an idle controller, or nil if
 // there are no two.
-func (r *report) idle() (first, last *sizeResult) {
-	for _, size := range r.Sizes {
+func (r report) idle() (first, last *sizeResult) {
+	for _, size := range r {
 		if size.Outcomes["idle"] == nil {
 			continue
 		}

@@ -11,14 +11,11 @@ import (
 
 // distribution describes times, in milliseconds.
 type distribution struct {
-	Count   int       `json:"count"`
-	Mean    float64   `json:"mean"`
-	Min     float64   `json:"min"`
-	P50     float64   `json:"p50"`
-	P90     float64   `json:"p90"`
-	P99     float64   `json:"p99,omitempty"` // From enoughForP99 samples on.
-	Max     float64   `json:"max"`
-	Samples []float64 `json:"samples"` // In the order in which they were taken.
+	Count int
+	P50   float64
+	P90   float64
+	P99   float64 // From enoughForP99 samples on.
+	Max   float64
 }
 
 // enoughForP99 is how many samples it takes for the 99th percentile to be more than one of the
@@ -30,12 +27,12 @@ func distributionOf(times []time.Duration) distribution {
 		return distribution{}
 	}
 	d := distribution{Count: len(times)}
+	var sorted []float64
 	for _, t := range times {
-		d.Samples = append(d.Samples, milliseconds(t))
-		d.Mean += milliseconds(t) / float64(len(times))
+		sorted = append(sorted, milliseconds(t))
 	}
-	sorted := slices.Sorted(slices.Values(d.Samples))
-	d.Min, d.Max = sorted[0], sorted[len(sorted)-1]
+	slices.Sort(sorted)
+	d.Max = sorted[len(sorted)-1]
 	d.P50, d.P90 = percentile(sorted, 50), percentile(sorted, 90)
 	if len(sorted) >= enoughForP99 {
 		d.P99 = percentile(sorted, 99)

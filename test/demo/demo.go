@@ -57,8 +57,8 @@ func run(ctx context.Context, s scenario) (err error) {
 	if err := p.install(ctx); err != nil {
 		return err
 	}
-	fmt.Println(strings.Join(append([]string{"Starting the controller as ServiceAccount nhc-system/nhc-controller"}, s.args...), " "))
-	d.controller, err = deploy.Start(ctx, cluster, deploy.Controller{Name: "nhc-controller", Args: append([]string{"-v=4"}, s.args...)})
+	fmt.Println("Starting the controller as ServiceAccount nhc-system/nhc-controller")
+	d.controller, err = deploy.Start(ctx, cluster, deploy.Controller{Name: "nhc-controller", Args: []string{"-v=4"}})
 	if err != nil {
 		return err
 	}
@@ -93,14 +93,6 @@ func (d *demo) connect() (err error) {
 func (d *demo) apply(ctx context.Context, manifest string) error {
 	_, err := d.cluster.KubectlInput(ctx, strings.NewReader(manifest), "apply", "-f", "-")
 	return err
-}
-
-// awaitKinds waits until all installed kinds are served.
-func (d *demo) awaitKinds(ctx context.Context) error {
-	if _, err := d.cluster.Kubectl(ctx, "wait", "--for=condition=Established", "--timeout=60s", "crd", "--all"); err != nil {
-		return fmt.Errorf("waiting for the CRDs: %w", err)
-	}
-	return nil
 }
 
 // show runs kubectl as a user would.

@@ -20,8 +20,6 @@ type scenario struct {
 	shows string
 	// options are those of the control plane.
 	options localkube.Options
-	// args are added to those of the controller.
-	args []string
 	// start returns the play of the scenario in a cluster.
 	start func(*demo) play
 }
@@ -48,7 +46,7 @@ type watch struct {
 }
 
 // scenarios returns all of them, the default first.
-func scenarios() []scenario { return []scenario{nodes, machines, zone} }
+func scenarios() []scenario { return []scenario{nodes, zone} }
 
 // find returns the scenario that the arguments name.
 func find(args []string) (scenario, error) {

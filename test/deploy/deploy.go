@@ -149,6 +149,15 @@ func Environment(ctx context.Context, cluster *localkube.ControlPlane) ([]string
 	return fixedEnv(container), nil
 }
 
+// MemoryLimit returns that of the Deployment, in bytes.
+func MemoryLimit(ctx context.Context, cluster *localkube.ControlPlane) (int64, error) {
+	container, err := deploymentContainer(ctx, cluster, Namespace)
+	if err != nil {
+		return 0, err
+	}
+	return container.Resources.Limits.Memory().Value(), nil
+}
+
 // fixedEnv returns the environment of a container without what depends on its pod.
 func fixedEnv(container *corev1.Container) []string {
 	var env []string

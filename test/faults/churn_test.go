@@ -32,7 +32,7 @@ func TestChurn(t *testing.T) {
 	if !*longForm {
 		t.Skip("what grows shows after minutes")
 	}
-	executable, err := filepath.Abs(filepath.Join(moduleRoot, usersExecutable))
+	executable, err := filepath.Abs(filepath.Join(moduleRoot, "bin", "nhc-controller"))
 	require.NoError(t, err)
 	keeper := &environment{cluster: sharedCluster(t), t: t, seed: *firstSeed, executable: executable}
 	process := keeper.startAlone(nil)

@@ -27,6 +27,9 @@ import (
 	"github.com/nhc-controller/nhc-controller/test/rules"
 )
 
+// moduleRoot is the directory of go.mod, from here.
+const moduleRoot = "../.."
+
 // machineAPI is an API whose Machines MachineHealthChecks remediate.
 type machineAPI struct {
 	// name is that of the namespace, the MachineHealthCheck and the budget of its Machines, and the prefix of these.
@@ -112,7 +115,7 @@ func (a *machineAPI) check() *v1beta1.MachineHealthCheck {
 func (e *environment) runSet(machines *machineset.Machines, n int) {
 	e.t.Helper()
 	set := &machineset.Set{
-		Machines: machines, Replicas: machineset.Fixed(n),
+		Machines: machines, Replicas: n,
 		Name: func(n int) string { return fmt.Sprintf("%s-%d", machines.Namespace, n) },
 		Provide: func(ctx context.Context, machine string) error {
 			return machines.Join(ctx, machine, func(node *corev1.Node) { node.Labels[poolLabel] = pools[0] })

@@ -87,14 +87,6 @@ func (e *environment) setCondition(ctx context.Context, name string, condition c
 	return err
 }
 
-// fail has nodes fail now, all at once.
-func (e *environment) fail(nodes ...int) {
-	e.t.Helper()
-	for _, i := range nodes {
-		require.NoError(e.t, e.setReady(e.t.Context(), nodeName(i), "False", time.Now()))
-	}
-}
-
 // healAll has all nodes heal.
 func (e *environment) healAll() {
 	e.t.Helper()

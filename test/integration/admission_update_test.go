@@ -272,10 +272,10 @@ func testSamples(a *admission) {
 // testColumns tests what kubectl get shows.
 func testColumns(a *admission) {
 	a.store("shown", a.spec(classicSpec, `{mode: DryRun}`), `{phase: Remediating, observedNodes: 12, healthyNodes: 9, unhealthyNodeCount: 3, remediatingNodes: 2, soonUnhealthyNodes: 1, reason: NHC is remediating 2 nodes,
-		conditions: [{type: RemediationAllowed, status: "False", reason: GateClosed, message: too few, lastTransitionTime: "2026-01-01T00:00:00Z"}, {type: StormActive, status: "True", reason: HealthyNodeThresholdChange, message: "", lastTransitionTime: "2026-01-01T00:00:00Z"}]}`)
+		conditions: [{type: RemediationAllowed, status: "False", reason: Closed, message: too few, lastTransitionTime: "2026-01-01T00:00:00Z"}, {type: StormActive, status: "True", reason: HealthyNodeThresholdChange, message: "", lastTransitionTime: "2026-01-01T00:00:00Z"}]}`)
 	for _, tc := range []struct{ command, want string }{
-		{"get nhc shown", "NAME PHASE OBSERVED HEALTHY UNHEALTHY REMEDIATING GATE AGE\nshown Remediating 12 9 3 2 GateClosed"},
-		{"get nhc shown -o wide", "NAME PHASE OBSERVED HEALTHY UNHEALTHY REMEDIATING GATE AGE MODE SOON-UNHEALTHY STORM WHY\nshown Remediating 12 9 3 2 GateClosed"},
+		{"get nhc shown", "NAME PHASE OBSERVED HEALTHY UNHEALTHY REMEDIATING GATE AGE\nshown Remediating 12 9 3 2 Closed"},
+		{"get nhc shown -o wide", "NAME PHASE OBSERVED HEALTHY UNHEALTHY REMEDIATING GATE AGE MODE SOON-UNHEALTHY STORM WHY\nshown Remediating 12 9 3 2 Closed"},
 		{"get medik8s", "NAME PHASE OBSERVED HEALTHY UNHEALTHY REMEDIATING GATE AGE\n"}, // Last: kubectl looks anew for a kind that it does not know, but not for a category.
 	} {
 		output, err := a.cluster.Kubectl(a.Context(), strings.Fields(tc.command)...)

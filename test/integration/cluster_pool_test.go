@@ -83,11 +83,7 @@ func (p *pool) take(ctx context.Context) (*member, error) {
 }
 
 func newMember(ctx context.Context) (*member, error) {
-	users := []string{deploy.User}
-	for _, name := range replicas {
-		users = append(users, replicaUser(name))
-	}
-	c, err := startCluster(ctx, localkube.Options{AuditUsers: users})
+	c, err := startCluster(ctx, localkube.Options{AuditUsers: []string{deploy.User}})
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@
 package integration
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"io"
@@ -277,4 +278,16 @@ func (r *realStep) runFAR(outcome string) {
 			}
 		}
 	})
+}
+
+// dropCRs removes the CRs of a kind, at the end of a test.
+func (s *scenario) dropCRs(ctx context.Context) {
+	crs, err := s.crClient().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return
+	}
+	for i := range crs.Items {
+		s.patchMetadata(ctx, s.crClient(), crs.Items[i].GetName(), map[string]any{"finalizers": nil})
+		_ = s.crClient().Delete(ctx, crs.Items[i].GetName(), metav1.DeleteOptions{})
+	}
 }

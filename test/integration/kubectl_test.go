@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
@@ -176,6 +177,10 @@ func testPluginPauseCluster(viewer, editor *user) {
 	require.NoError(editor.t, err)
 	editor.fail("a")
 	editor.eventuallyHeldByBudget("a", "brake: 0 of at most 0 nodes are under remediation. incident 4711")
+	editor.eventually("column GATE", func() bool {
+		allowed := meta.FindStatusCondition(editor.status().Conditions, v1alpha1.ConditionRemediationAllowed)
+		return allowed.Reason == v1alpha1.ReasonStopped && allowed.Message == "RemediationBudget brake stops everything: incident 4711"
+	})
 	viewer.eventually("the budget tells who waits", func() bool {
 		return strings.Contains(viewer.shows([]string{"Held"}, "status"), "1 node waits: "+editor.node("a"))
 	})

@@ -258,7 +258,7 @@ func (s *machineScenario) deleteRequests(name string) []localkube.Request {
 func (s *machineScenario) startMachineSet(replicas int, provide func(ctx context.Context, machine string) error) *machineset.Set {
 	s.t.Helper()
 	set := &machineset.Set{
-		Machines: s.provided, Replicas: machineset.Fixed(replicas), Provide: provide,
+		Machines: s.provided, Replicas: replicas, Provide: provide,
 		Name: func(n int) string { return fmt.Sprintf("m%d", n) },
 	}
 	s.run(set)

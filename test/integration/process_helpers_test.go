@@ -7,18 +7,14 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"encoding/pem"
 	"errors"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	admissionv1 "k8s.io/api/admission/v1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -29,6 +25,9 @@ import (
 	"github.com/nhc-controller/nhc-controller/test/localkube"
 	"github.com/nhc-controller/nhc-controller/test/patience"
 )
+
+// shortLease is for tests that wait until a lease has expired.
+var shortLease = []string{"--leader-elect-lease-duration=6s", "--leader-elect-renew-deadline=4s", "--leader-elect-retry-period=1s"}
 
 // logged returns the lines with a message in the log of a controller, which the
 // Deployment makes a JSON object per line.
@@ -214,77 +213,4 @@ func (s *scenario) tryCR(ctx context.Context, dryRun []string) error {
 	cr.SetName("dry-run")
 	_, err := s.crClient().Create(ctx, cr, metav1.CreateOptions{DryRun: dryRun})
 	return err
-}
-
-// holdup is a webhook that keeps the creation of CRs waiting, so that a sync of the
-// controller takes as long as the test wants, though no longer than the API server
-// waits for a webhook, which is half a minute.
-type holdup struct {
-	arrived chan struct{} // Receives once for every creation.
-	release func()        // Lets go of all creations.
-}
-
-// holdCreations returns when creations of CRs in the namespace of the scenario wait.
-func (s *scenario) holdCreations() *holdup {
-	s.t.Helper()
-	released := make(chan struct{})
-	h := &holdup{arrived: make(chan struct{}, 100), release: sync.OnceFunc(func() { close(released) })}
-	tried := make(chan struct{}, 100)
-	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		var review admissionv1.AdmissionReview
-		if err := json.NewDecoder(r.Body).Decode(&review); err != nil {
-			http.Error(w, err.Error(), http.StatusBadRequest)
-			return
-		}
-		if dryRun := review.Request.DryRun; dryRun != nil && *dryRun {
-			tried <- struct{}{}
-		} else {
-			h.arrived <- struct{}{}
-			<-released
-		}
-		review.Response = &admissionv1.AdmissionResponse{UID: review.Request.UID, Allowed: true}
-		review.Request = nil
-		_ = json.NewEncoder(w).Encode(review)
-	}))
-	s.t.Cleanup(func() { h.release(); server.Close() })
-
-	webhooks := s.kube.AdmissionregistrationV1().ValidatingWebhookConfigurations()
-	_, err := webhooks.Create(s.t.Context(), &admissionregistrationv1.ValidatingWebhookConfiguration{
-		ObjectMeta: metav1.ObjectMeta{Name: s.name},
-		Webhooks: []admissionregistrationv1.ValidatingWebhook{{
-			Name: "hold.test.nhc-controller.io",
-			ClientConfig: admissionregistrationv1.WebhookClientConfig{
-				URL:      &server.URL,
-				CABundle: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}),
-			},
-			Rules: []admissionregistrationv1.RuleWithOperations{{
-				Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
-				Rule:       admissionregistrationv1.Rule{APIGroups: []string{s.kind.remediations.Group}, APIVersions: []string{"*"}, Resources: []string{s.kind.remediations.Resource}},
-			}},
-			NamespaceSelector:       &metav1.LabelSelector{MatchLabels: map[string]string{"kubernetes.io/metadata.name": s.name}},
-			SideEffects:             new(admissionregistrationv1.SideEffectClassNone),
-			TimeoutSeconds:          new(int32(30)),
-			FailurePolicy:           new(admissionregistrationv1.Fail),
-			AdmissionReviewVersions: []string{"v1"},
-		}},
-	}, metav1.CreateOptions{})
-	require.NoError(s.t, err)
-	s.atEnd = append(s.atEnd, func(ctx context.Context) { _ = webhooks.Delete(ctx, s.name, metav1.DeleteOptions{}) })
-	s.eventually("the webhook is asked", func() bool {
-		require.NoError(s.t, s.tryCR(s.t.Context(), []string{metav1.DryRunAll}))
-		return len(tried) > 0
-	})
-	return h
-}
-
-// await returns when a creation waits.
-func (h *holdup) await(t *testing.T) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience.Limit)
-	defer cancel()
-	select {
-	case <-h.arrived:
-	case <-ctx.Done():
-		t.Fatal("no creation came")
-	}
 }

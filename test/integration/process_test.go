@@ -38,56 +38,6 @@ func TestShutdown(t *testing.T) {
 		})
 	}
 
-	t.Run("a standby ends without delay", func(t *testing.T) {
-		leader := c.startController(t, "idle-leader")
-		c.eventuallyLeader(t, "idle-leader")
-		standby := c.startController(t, "idle-standby")
-		eventuallyReady(t, standby)
-		require.NoError(t, standby.Signal(syscall.SIGTERM))
-		require.Equal(t, 0, exitCode(t, standby), standby.LogTail())
-		require.Equal(t, "idle-leader", c.leader(t))
-		requireRunning(t, leader)
-	})
-
-	t.Run("a running sync finishes", func(t *testing.T) {
-		s := newScenario(t, c)
-		s.createNodes("a")
-		controller := c.startController(t, "finishing")
-		s.createNHC()
-		creations := s.holdCreations()
-		s.fail("a")
-		creations.await(t)
-		require.NoError(t, controller.Signal(syscall.SIGTERM))
-		eventuallyLogged(t, controller, "Stopping")
-		requireRunning(t, controller)
-		require.Equal(t, "finishing", c.leader(t), "22.6: first the syncs finish, then the lease is released")
-		require.Nil(t, s.cr("a"))
-		creations.release()
-		require.Equal(t, 0, exitCode(t, controller), controller.LogTail())
-		require.Empty(t, c.leader(t))
-		cr := s.cr("a")
-		require.NotNil(t, cr)
-		s.requireOnly("a", cr)
-		require.Equal(t, []string{"Created remediation object for node " + s.node("a")}, s.events("RemediationCreated"),
-			"no later process knows that the event is missing")
-	})
-
-	t.Run("a second signal does not wait", func(t *testing.T) {
-		s := newScenario(t, c)
-		s.createNodes("a")
-		controller := c.startController(t, "impatient", shortLease...)
-		s.createNHC()
-		creations := s.holdCreations()
-		s.fail("a")
-		creations.await(t)
-		require.NoError(t, controller.Signal(syscall.SIGTERM))
-		eventuallyLogged(t, controller, "Stopping")
-		requireRunning(t, controller)
-		require.NoError(t, controller.Signal(syscall.SIGINT))
-		require.Equal(t, 1, exitCode(t, controller), controller.LogTail())
-		require.Empty(t, s.crs(), "the sync had not finished")
-	})
-
 	t.Run("start without an API server", func(t *testing.T) {
 		s := newScenario(t, c)
 		s.createNodes("a")

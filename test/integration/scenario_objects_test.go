@@ -71,18 +71,6 @@ func (s *scenario) deleteCR(name string) {
 	require.NoError(s.t, s.crClient().Delete(s.t.Context(), s.node(name), metav1.DeleteOptions{}))
 }
 
-// createForeignCR creates a CR that the NodeHealthCheck does not own.
-func (s *scenario) createForeignCR(name string, annotations map[string]string) *unstructured.Unstructured {
-	s.t.Helper()
-	cr := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{}}}
-	cr.SetGroupVersionKind(s.kind.remediations.GroupVersion().WithKind(s.kind.name))
-	cr.SetName(name)
-	cr.SetAnnotations(annotations)
-	cr, err := s.crClient().Create(s.t.Context(), cr, metav1.CreateOptions{})
-	require.NoError(s.t, err)
-	return cr
-}
-
 func (s *scenario) deleteTemplate() {
 	s.t.Helper()
 	require.NoError(s.t, s.resource(s.kind.templates).Delete(s.t.Context(), s.name, metav1.DeleteOptions{}))
@@ -240,17 +228,6 @@ func (s *scenario) eventuallyTimedOut(name string) *unstructured.Unstructured {
 		return marked
 	})
 	s.requireTimedOut(cr)
-	return cr
-}
-
-// eventuallyDeleting waits until the deletion of the CR of a node was requested.
-func (s *scenario) eventuallyDeleting(name string) *unstructured.Unstructured {
-	s.t.Helper()
-	var cr *unstructured.Unstructured
-	s.eventually("deletionTimestamp on the CR of node "+name, func() bool {
-		cr = s.cr(name)
-		return cr != nil && cr.GetDeletionTimestamp() != nil
-	})
 	return cr
 }
 

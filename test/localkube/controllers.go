@@ -34,14 +34,6 @@ func (c *ControlPlane) startControllers(ctx context.Context) error {
 	})
 }
 
-// RestartControllerManager stops and starts kube-controller-manager. After an outage of the API server, a
-// running one takes up to a minute to watch everything again, and a new one does so at once. It returns
-// before the new one has done its first work.
-func (c *ControlPlane) RestartControllerManager() error {
-	c.stopComponent(c.controllerManager)
-	return c.startControllerManager()
-}
-
 func (c *ControlPlane) startControllerManager() error {
 	kubeconfig, err := c.kubeconfigOf(c.identities.controllerManager)
 	if err != nil {

@@ -128,29 +128,3 @@ func TestNothingOutlivesItsParent(t *testing.T) {
 		})
 	}
 }
-
-func TestStartFailureTellsWhy(t *testing.T) {
-	mark := t.Name() + strconv.Itoa(os.Getpid())
-	t.Setenv(markEnv, mark)
-
-	t.Run("component", func(t *testing.T) {
-		dir := t.TempDir()
-		require.NoError(t, os.WriteFile(filepath.Join(dir, "etcd"), nil, 0o600)) // No directory.
-		_, err := Start(t.Context(), Options{Dir: dir})
-		require.ErrorContains(t, err, "waiting for the socket of etcd: it exited with code 1")
-		require.ErrorContains(t, err, "not a directory")
-		require.Empty(t, marked(t, mark))
-	})
-	t.Run("context", func(t *testing.T) {
-		ctx, cancel := context.WithCancel(t.Context())
-		cancel()
-		_, err := Start(ctx, Options{})
-		require.ErrorIs(t, err, context.Canceled)
-		require.Empty(t, marked(t, mark))
-	})
-	t.Run("executable", func(t *testing.T) {
-		t.Setenv(binEnv, t.TempDir())
-		_, err := Start(t.Context(), Options{})
-		require.ErrorContains(t, err, "make localkube")
-	})
-}

@@ -19,8 +19,8 @@ const interval = 50 * time.Millisecond
 // that are. All fields are required.
 type Set struct {
 	*Machines
-	// Replicas returns how many Machines there are to be.
-	Replicas func(ctx context.Context) (int, error)
+	// Replicas is how many Machines there are to be.
+	Replicas int
 	// Name returns the name of the n-th Machine, from 1.
 	Name func(n int) string
 	// Provide decides what becomes of a new Machine: whether it joins, fails or does neither.
@@ -28,11 +28,6 @@ type Set struct {
 
 	mu    sync.Mutex
 	names []string
-}
-
-// Fixed returns a number of replicas that never changes.
-func Fixed(replicas int) func(context.Context) (int, error) {
-	return func(context.Context) (int, error) { return replicas, nil }
 }
 
 // Run works until ctx is done. An attempt that fails is repeated; Run returns the last error.
@@ -51,10 +46,6 @@ func (s *Set) Run(ctx context.Context) error {
 }
 
 func (s *Set) reconcile(ctx context.Context) error {
-	replicas, err := s.Replicas(ctx)
-	if err != nil {
-		return err
-	}
 	list, err := s.Client().List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return err
@@ -71,7 +62,7 @@ func (s *Set) reconcile(ctx context.Context) error {
 			}
 		}
 	}
-	for ; current < replicas; current++ {
+	for ; current < s.Replicas; current++ {
 		name := s.nextName()
 		if _, err := s.Create(ctx, name, Finalized); err != nil {
 			return err

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // watched is for how long a test looks at what must not happen: longer than Kubernetes needs for it.
@@ -40,18 +39,4 @@ func TestFencingFirst(t *testing.T) {
 	s.await("remediation " + node.Name + " deleted")
 	s.settle()
 	require.Len(t, s.writers(), 2)
-}
-
-// TestTaintBeforeFencing is why: with the taint on a node that still runs, two pods write to the volume.
-func TestTaintBeforeFencing(t *testing.T) {
-	t.Parallel()
-	s := newStory(t, Options{}, false)
-	node := s.nodeOfDatabase()
-	require.NoError(t, s.NHC.RemediationV1alpha1().NodeHealthChecks().Delete(t.Context(), "workers", metav1.DeleteOptions{}))
-	s.fail(node, "a pulled cable", (*Node).Cut)
-	s.await("node " + node.Name + " Ready=Unknown")
-	s.kubectl("taint", "node", node.Name, outOfService.Key+"="+outOfService.Value+":NoExecute")
-	_, _, err := s.timeline.AwaitOther(t.Context(), "pod "+database+" runs on ", node.Name, patience)
-	require.NoError(t, err)
-	require.Eventually(t, func() bool { return len(s.writers()) > 3 }, patience, time.Second, "two writers take turns")
 }

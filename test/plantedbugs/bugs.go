@@ -148,7 +148,7 @@ var bugs = []bug{
 		old: "	if rules.Cooldown == nil {\n		return Storm{}\n	}\n	// The calm", new: "	if s.Active {\n		return Storm{}\n	}\n	// The calm",
 	},
 	{
-		name: "two control plane nodes at once", rule: "12.2", file: "pkg/slot/controlplane.go", unit: "pkg/slot", run: "TestWithhold",
+		name: "two control plane nodes at once", rule: "12.2", file: "pkg/slot/controlplane.go", unit: "pkg/slot", run: "TestLimit",
 		old: "return c.Unknown || len(c.others(node)) > 0 }", new: "return c.Unknown || (len(c.others(node)) > 0 && node == \"\") }",
 	},
 	{

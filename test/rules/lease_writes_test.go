@@ -81,6 +81,17 @@ func TestLeaseWrites(t *testing.T) {
 	}
 }
 
+// healthy has a node that is healthy, and no CR.
+func healthy(s *fixture) { s.node(past, healthyNode("n")) }
+
+// remediated has a node that is not healthy, with this CR.
+func remediated(cr *CR) func(s *fixture) {
+	return func(s *fixture) {
+		s.node(past, failedNode("n"))
+		s.cr(past, cr)
+	}
+}
+
 // TestLeaseRelease deletes the lease of node "n" at second 100.
 func TestLeaseRelease(t *testing.T) {
 	t.Parallel()

@@ -24,6 +24,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
@@ -90,6 +91,11 @@ type cluster struct {
 	settling bool
 	looping  string
 
+	// twinsLeft is how many twins the walk may still have, and looked at how many changes it has looked for an occasion.
+	twinsLeft, looked int
+	// misreported has the times that Nodes have from a wrong clock.
+	misreported sets.Set[string]
+
 	mu sync.Mutex // Guards what requests read.
 	// faults is how many of 1,000 requests have one.
 	faults int
@@ -138,7 +144,7 @@ func emptyCluster(ctx context.Context, t *testing.T, seed uint64, api *apiOfMach
 	t.Helper()
 	c := &cluster{
 		t: t, ctx: ctx, seed: seed, random: rand.New(rand.NewPCG(seed, 1)), seen: map[string]int{}, workers: 1,
-		denied: map[string]bool{}, slow: map[string]time.Duration{}, slowFirst: map[string]time.Duration{}, counts: map[string]uint64{}, happened: map[string]int{}, disturbed: time.Now(), checked: time.Now(),
+		denied: map[string]bool{}, slow: map[string]time.Duration{}, slowFirst: map[string]time.Duration{}, counts: map[string]uint64{}, happened: map[string]int{}, misreported: sets.New[string](), disturbed: time.Now(), checked: time.Now(),
 	}
 	c.server = memapi.New(
 		memapi.Resource{GroupVersionResource: nodes, Kind: "Node", Unconditional: true},

@@ -57,7 +57,9 @@ func (c *cluster) misreport(name string) {
 		conditions, _, _ := unstructured.NestedSlice(node.Object, "status", "conditions")
 		for _, condition := range conditions {
 			if condition := condition.(map[string]any); condition["type"] == string(corev1.NodeReady) {
-				condition["lastTransitionTime"] = time.Now().Add(wrong).UTC().Format(time.RFC3339)
+				at := time.Now().Add(wrong).UTC().Format(time.RFC3339)
+				condition["lastTransitionTime"] = at
+				c.misreported.Insert(name + " " + at)
 			}
 		}
 		_ = unstructured.SetNestedSlice(node.Object, conditions, "status", "conditions")

@@ -141,7 +141,7 @@ func (c *cluster) simulate() {
 	}
 	c.log("=== calm: the remediators do nothing")
 	c.settle(rest)
-	c.compareTwin("at rest")
+	c.compareTwin("at rest", lifetime)
 	if c.chance(10) {
 		c.log("=== two days later")
 		c.idle(v1alpha1.OldRemediationAge)
@@ -152,7 +152,7 @@ func (c *cluster) simulate() {
 	c.log("=== all nodes are healthy")
 	c.cure()
 	c.settle(rest / 2)
-	c.compareTwin("all is cured")
+	c.compareTwin("all is cured", lifetime)
 	c.checkEmpty()
 }
 

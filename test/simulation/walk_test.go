@@ -18,6 +18,8 @@ import (
 // after both.
 func (c *cluster) walk(steps int) {
 	rough := c.chance(50)
+	c.twinsLeft = mostTwins
+	defer func() { c.twinsLeft = 0 }()
 	for range steps {
 		if rough && c.chance(10) {
 			c.trouble()
@@ -50,8 +52,7 @@ func (c *cluster) sleep(d time.Duration) {
 	const pause = 20 * time.Second
 	for end, pauses := time.Now().Add(d), 1; ; pauses++ {
 		rest := time.Until(end)
-		time.Sleep(min(rest, pause))
-		synctest.Wait()
+		c.pause(min(rest, pause))
 		if c.machines != nil {
 			c.machines.reconcile()
 		}
@@ -61,6 +62,24 @@ func (c *cluster) sleep(d time.Duration) {
 			if last {
 				return
 			}
+		}
+	}
+}
+
+// pause lets some seconds pass. A twin looks at what ends meanwhile.
+func (c *cluster) pause(d time.Duration) {
+	for end := time.Now().Add(d); ; {
+		step := time.Until(end)
+		if c.twinsLeft > 0 {
+			step = min(step, time.Second)
+		}
+		time.Sleep(step)
+		synctest.Wait()
+		if c.twinsLeft > 0 {
+			c.compareAfterEnd()
+		}
+		if !time.Now().Before(end) {
+			return
 		}
 	}
 }

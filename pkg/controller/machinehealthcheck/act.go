@@ -27,8 +27,8 @@ import (
 
 // act carries out one batch of plans that begin nothing, then one batch of the others (spec 8.4). It returns the
 // outcomes in the same order. The failure of one target does not affect the others.
-func (c *Controller) act(ctx context.Context, s *snapshot, plans []machinehealth.Plan) []machinehealth.Result {
-	results, turns := make([]machinehealth.Result, len(plans)), make([]batch.Turn, len(plans))
+func (c *Controller) act(ctx context.Context, s *snapshot, plans []machinehealth.Plan) []machinehealth.TargetResult {
+	results, turns := make([]machinehealth.TargetResult, len(plans)), make([]batch.Turn, len(plans))
 	for i := range plans {
 		results[i].Plan, turns[i] = &plans[i], turnOf(&plans[i])
 	}
@@ -210,7 +210,7 @@ func (c *Controller) liveNode(ctx context.Context, name string) (*corev1.Node, m
 }
 
 // rememberOutcomes keeps what the next sync must know of the outcomes.
-func (c *Controller) rememberOutcomes(ctx context.Context, s *snapshot, results []machinehealth.Result) {
+func (c *Controller) rememberOutcomes(ctx context.Context, s *snapshot, results []machinehealth.TargetResult) {
 	now, failed := c.Clock.Now(), 0
 	var first error
 	for _, result := range results {

@@ -27,10 +27,10 @@ import (
 // askBudgets withholds the remediation of candidates that a RemediationBudget refuses (spec M8.5). It
 // returns the other candidates. They have a reservation until endReservations.
 func (c *Controller) askBudgets(s *snapshot, plans []machinehealth.Plan, now time.Time) (reserved []*machinehealth.Plan) {
-	var candidates []budget.Candidate
+	var candidates []budget.Request
 	for i := range plans {
 		if plan := &plans[i]; plan.Candidate && plan.Withheld == nil {
-			candidates = append(candidates, budget.Candidate{Node: slotName(plan.Target.Machine), Since: plan.Target.UnhealthySince, Begins: plan.Begins()})
+			candidates = append(candidates, budget.Request{Node: slotName(plan.Target.Machine), Since: plan.Target.UnhealthySince, Begins: plan.Begins()})
 		}
 	}
 	refusals, revision := c.Budgets.Admit(c.Asker(keyOf(s.check).String()), candidates)
@@ -65,34 +65,34 @@ func (c *Controller) noteVerdicts(s *snapshot) {
 }
 
 // endReservations tells the budgets the outcomes of the admitted targets.
-func (c *Controller) endReservations(s *snapshot, reserved []*machinehealth.Plan, results []machinehealth.Result) {
+func (c *Controller) endReservations(s *snapshot, reserved []*machinehealth.Plan, results []machinehealth.TargetResult) {
 	if len(reserved) == 0 {
 		return
 	}
-	ends := endsOf(results)
+	usages := usagesOf(results)
 	for _, plan := range reserved {
 		name := slotName(plan.Target.Machine)
-		c.Budgets.End(c.Asker(keyOf(s.check).String()), name, ends[name])
+		c.Budgets.End(c.Asker(keyOf(s.check).String()), name, usages[name])
 	}
 }
 
-// endsOf returns the outcomes of the targets whose plans begin a remediation, by the name that counts.
+// usagesOf returns the outcomes of the targets whose plans begin a remediation, by the name that counts.
 // All others have not begun. Two Machines may name one Node.
-func endsOf(results []machinehealth.Result) map[string]budget.Result {
-	ends := make(map[string]budget.Result, len(results))
+func usagesOf(results []machinehealth.TargetResult) map[string]budget.Usage {
+	usages := make(map[string]budget.Usage, len(results))
 	for _, result := range results {
 		name := slotName(result.Plan.Target.Machine)
 		switch {
 		case result.Begun():
-			ends[name] = budget.Begun
-		case ends[name] == budget.Begun:
+			usages[name] = budget.Begun
+		case usages[name] == budget.Begun:
 		case result.Outcome.Result == remediation.Unknown:
-			ends[name] = budget.Uncertain
-		case result.Outcome.Result != remediation.Deferred && ends[name] == budget.NotBegun:
-			ends[name] = budget.Rejected
+			usages[name] = budget.Uncertain
+		case result.Outcome.Result != remediation.Deferred && usages[name] == budget.NotBegun:
+			usages[name] = budget.Rejected
 		}
 	}
-	return ends
+	return usages
 }
 
 // Observe returns what the MachineHealthChecks know of a node, or of a Machine without a Node, as

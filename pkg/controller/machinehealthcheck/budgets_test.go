@@ -21,26 +21,26 @@ func TestEndsOf(t *testing.T) {
 	failed := errors.New("no answer")
 	for name, tc := range map[string]struct {
 		outcomes outcomes
-		want     map[string]budget.Result
+		want     map[string]budget.Usage
 	}{
-		"it has begun":                         {outcomes{{Result: remediation.Requested}}, map[string]budget.Result{"node": budget.Begun}},
-		"it is left to the next batch":         {outcomes{{Result: remediation.Deferred}}, map[string]budget.Result{}},
-		"P5 the answer is lost":                {outcomes{{Result: remediation.Unknown, Err: failed}}, map[string]budget.Result{"node": budget.Uncertain}},
-		"the lease could not be written":       {outcomes{{Result: remediation.Failed, Err: failed}}, map[string]budget.Result{"node": budget.Rejected}},
-		"something else refused it":            {outcomes{{Result: remediation.Refused}}, map[string]budget.Result{"node": budget.Rejected}},
-		"one of two has begun":                 {outcomes{{Result: remediation.Requested}, {Result: remediation.Unknown, Err: failed}}, map[string]budget.Result{"node": budget.Begun}},
-		"the other one of two has begun":       {outcomes{{Result: remediation.Failed, Err: failed}, {Result: remediation.Requested}}, map[string]budget.Result{"node": budget.Begun}},
-		"one of two may have begun":            {outcomes{{Result: remediation.Unknown, Err: failed}, {Result: remediation.Failed, Err: failed}}, map[string]budget.Result{"node": budget.Uncertain}},
-		"one of two is left to the next batch": {outcomes{{Result: remediation.Refused}, {Result: remediation.Deferred}}, map[string]budget.Result{"node": budget.Rejected}},
+		"it has begun":                         {outcomes{{Result: remediation.Requested}}, map[string]budget.Usage{"node": budget.Begun}},
+		"it is left to the next batch":         {outcomes{{Result: remediation.Deferred}}, map[string]budget.Usage{}},
+		"P5 the answer is lost":                {outcomes{{Result: remediation.Unknown, Err: failed}}, map[string]budget.Usage{"node": budget.Uncertain}},
+		"the lease could not be written":       {outcomes{{Result: remediation.Failed, Err: failed}}, map[string]budget.Usage{"node": budget.Rejected}},
+		"something else refused it":            {outcomes{{Result: remediation.Refused}}, map[string]budget.Usage{"node": budget.Rejected}},
+		"one of two has begun":                 {outcomes{{Result: remediation.Requested}, {Result: remediation.Unknown, Err: failed}}, map[string]budget.Usage{"node": budget.Begun}},
+		"the other one of two has begun":       {outcomes{{Result: remediation.Failed, Err: failed}, {Result: remediation.Requested}}, map[string]budget.Usage{"node": budget.Begun}},
+		"one of two may have begun":            {outcomes{{Result: remediation.Unknown, Err: failed}, {Result: remediation.Failed, Err: failed}}, map[string]budget.Usage{"node": budget.Uncertain}},
+		"one of two is left to the next batch": {outcomes{{Result: remediation.Refused}, {Result: remediation.Deferred}}, map[string]budget.Usage{"node": budget.Rejected}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var results []machinehealth.Result
+			var results []machinehealth.TargetResult
 			for i := range tc.outcomes {
 				plan := &machinehealth.Plan{Target: &machinehealth.Target{Observed: machinehealth.Observed{Machine: &machinehealth.Machine{Node: "node"}}}}
-				results = append(results, machinehealth.Result{Plan: plan, Outcome: &tc.outcomes[i]})
+				results = append(results, machinehealth.TargetResult{Plan: plan, Outcome: &tc.outcomes[i]})
 			}
-			require.Equal(t, tc.want, endsOf(results))
+			require.Equal(t, tc.want, usagesOf(results))
 		})
 	}
 }

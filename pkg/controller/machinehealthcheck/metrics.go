@@ -73,7 +73,7 @@ func (m *metrics) initialize(key cache.ObjectName) {
 
 // countBegun counts the remediations that a sync has begun, also if its status cannot be written: no later sync knows
 // of them.
-func (m *metrics) countBegun(key cache.ObjectName, results []machinehealth.Result) {
+func (m *metrics) countBegun(key cache.ObjectName, results []machinehealth.TargetResult) {
 	for _, result := range results {
 		if !result.Begun() {
 			continue

@@ -29,7 +29,7 @@ import (
 
 // report writes the status, and then reports the changes by events, metrics and logs. It returns
 // the instant at which to look again.
-func (c *Controller) report(ctx context.Context, s *snapshot, results []machinehealth.Result, now time.Time) (time.Time, error) {
+func (c *Controller) report(ctx context.Context, s *snapshot, results []machinehealth.TargetResult, now time.Time) (time.Time, error) {
 	before := s.state.entries
 	entries := s.policy.NewEntries(results, before, now)
 	remediations, recheck := c.history(s, results, entries, now)
@@ -87,7 +87,7 @@ func (c *Controller) reportUnavailable(ctx context.Context, check *v1beta1.Machi
 
 // history returns the remediations after these results, and the next instant at which time alone changes
 // one of them.
-func (c *Controller) history(s *snapshot, results []machinehealth.Result, entries machinehealth.Entries, now time.Time) ([]v1beta1.Remediation, time.Time) {
+func (c *Controller) history(s *snapshot, results []machinehealth.TargetResult, entries machinehealth.Entries, now time.Time) ([]v1beta1.Remediation, time.Time) {
 	history := machinehealth.History{
 		Before: s.state.history, Results: results, Entries: entries, Machines: s.machines,
 		Known: s.state.known, First: s.state.machines == nil, Requested: func(name string) bool { return s.state.machines == nil || s.state.unsure.Has(name) },
@@ -101,7 +101,7 @@ func (c *Controller) history(s *snapshot, results []machinehealth.Result, entrie
 // served CRD without the history has none to lose. Control plane Machines are announced one by one once
 // they have the slot, because every announcement of a waiting Machine would be a write (spec P3).
 func (c *Controller) announce(ctx context.Context, s *snapshot, plans []machinehealth.Plan, controlPlane *machinehealth.Plan) error {
-	results, deletes := make([]machinehealth.Result, 0, len(plans)), false
+	results, deletes := make([]machinehealth.TargetResult, 0, len(plans)), false
 	for i := range plans {
 		plan := &plans[i]
 		switch withoutSlot := takesSlot(plan) && plan != controlPlane; {
@@ -112,7 +112,7 @@ func (c *Controller) announce(ctx context.Context, s *snapshot, plans []machineh
 		case plan.Begins() && plan.Type == v1beta1.RemediationMachineDeletion:
 			deletes = true
 		}
-		results = append(results, machinehealth.Result{Plan: plan, Outcome: &remediation.Outcome{}})
+		results = append(results, machinehealth.TargetResult{Plan: plan, Outcome: &remediation.Outcome{}})
 	}
 	if c.dropped.Load() || !deletes {
 		return nil
@@ -129,7 +129,7 @@ func (c *Controller) announce(ctx context.Context, s *snapshot, plans []machineh
 }
 
 // ownCRs returns the CRs that exist or were just created, and those that were own ones and that the caches still show.
-func (c *Controller) ownCRs(s *snapshot, results []machinehealth.Result) sets.Set[types.UID] {
+func (c *Controller) ownCRs(s *snapshot, results []machinehealth.TargetResult) sets.Set[types.UID] {
 	own := sets.New[types.UID]()
 	for _, result := range results {
 		for _, cr := range result.Plan.Target.Own {
@@ -153,7 +153,7 @@ func (c *Controller) ownCRs(s *snapshot, results []machinehealth.Result) sets.Se
 
 // next returns the next instant at which time alone changes a verdict or a plan, or at which another
 // attempt is due. It is now if plans were left to the next batch.
-func (s *snapshot) next(results []machinehealth.Result, now time.Time) time.Time {
+func (s *snapshot) next(results []machinehealth.TargetResult, now time.Time) time.Time {
 	next := health.Earliest(s.recheck, s.policy.Summary.Recheck)
 	names := sets.New[string]()
 	for _, result := range results {

@@ -22,7 +22,7 @@ import (
 
 // act carries out one batch of plans that begin nothing, then one batch of the others (spec 8.4). It returns the
 // outcomes in the same order. A failure for one node does not affect the others.
-func (c *Controller) act(ctx context.Context, s *snapshot, e *evaluation.Result, plans []remediation.NodePlan) []remediation.NodeResult {
+func (c *Controller) act(ctx context.Context, s *snapshot, e *evaluation.Evaluated, plans []remediation.NodePlan) []remediation.NodeResult {
 	results, turns := make([]remediation.NodeResult, len(plans)), make([]batch.Turn, len(plans))
 	for i := range plans {
 		results[i].Plan, turns[i] = &plans[i], turnOf(&plans[i])

@@ -22,7 +22,7 @@ import (
 // askBudgets withholds the first CR of candidates that a RemediationBudget refuses (spec B1). It
 // returns the nodes of the other candidates. They have a reservation until endReservations.
 func (c *Controller) askBudgets(s *snapshot, policy *remediation.Policy, plans []remediation.NodePlan, now time.Time) (reserved []string) {
-	refusals, revision := c.Budgets.Admit(c.Asker(s.nhc.Name), evaluation.Candidates(plans))
+	refusals, revision := c.Budgets.Admit(c.Asker(s.nhc.Name), evaluation.Requests(plans))
 	s.budgetRevision = revision
 	return evaluation.WithholdRefused(policy, plans, refusals, now)
 }
@@ -32,9 +32,9 @@ func (c *Controller) endReservations(s *snapshot, reserved []string, results []r
 	if len(reserved) == 0 {
 		return
 	}
-	ends := evaluation.Ends(results)
+	usages := evaluation.Usages(results)
 	for _, node := range reserved {
-		c.Budgets.End(c.Asker(s.nhc.Name), node, ends[node])
+		c.Budgets.End(c.Asker(s.nhc.Name), node, usages[node])
 	}
 }
 

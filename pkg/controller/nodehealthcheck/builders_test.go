@@ -228,13 +228,13 @@ func (s *story) restart() {
 // observed is what a sync has observed and evaluated.
 type observed struct {
 	*snapshot
-	*evaluation.Result
+	*evaluation.Evaluated
 }
 
 // result returns the result of a sync that sees these parts.
 func (s *story) result(parts ...part) *syncResult {
 	slices.SortFunc(parts, func(a, b part) int { return cmp.Compare(a.plan.Node.Name, b.plan.Node.Name) })
-	sn, e := &snapshot{nhc: s.nhc.DeepCopy(), state: s.state}, &evaluation.Result{}
+	sn, e := &snapshot{nhc: s.nhc.DeepCopy(), state: s.state}, &evaluation.Evaluated{}
 	sn.templates.Steps = remediation.Steps(&s.nhc.Spec)
 	for _, p := range parts {
 		if p.plan.Node.DeletionRequested == nil {

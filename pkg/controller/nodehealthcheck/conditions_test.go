@@ -33,7 +33,7 @@ func TestRemediationAllowed(t *testing.T) {
 	}
 	open := health.Gate{Open: true, Observed: 5, Healthy: 4, Required: 3}
 	allowed := metav1.Condition{
-		Type: "RemediationAllowed", Status: "True", Reason: "GateOpen", Message: "4 of 5 nodes are healthy, at least 3 have to be",
+		Type: "RemediationAllowed", Status: "True", Reason: "Open", Message: "4 of 5 nodes are healthy, at least 3 have to be",
 		ObservedGeneration: 3, LastTransitionTime: at(0),
 	}
 	require.Equal(t, allowed, next(open, health.Storm{}))
@@ -44,7 +44,7 @@ func TestRemediationAllowed(t *testing.T) {
 	require.Equal(t, allowed, next(open, health.Storm{}), "P4 18.5: it moves only on a flip")
 
 	require.Equal(t, metav1.Condition{
-		Type: "RemediationAllowed", Status: "False", Reason: "GateClosed", Message: "2 of 5 nodes are healthy, at least 3 have to be",
+		Type: "RemediationAllowed", Status: "False", Reason: "Closed", Message: "2 of 5 nodes are healthy, at least 3 have to be",
 		ObservedGeneration: 4, LastTransitionTime: at(3),
 	}, next(health.Gate{Observed: 5, Healthy: 2, Required: 3}, health.Storm{}))
 
@@ -105,8 +105,9 @@ func TestRemediationAllowedByAll(t *testing.T) {
 		change          func(*observed)
 		reason, message string
 	}{
+		{func(w *observed) { w.stop = "a budget" }, "Stopped", "a budget"},
 		{func(w *observed) { w.Storm.Active = true }, "StormActive", "Storm recovery is active while 1 of 1 nodes are not healthy"},
-		{func(w *observed) { w.Gate.Open = false }, "GateClosed", "0 of 1 nodes are healthy, at least 0 have to be"},
+		{func(w *observed) { w.Gate.Open = false }, "Closed", "0 of 1 nodes are healthy, at least 0 have to be"},
 		{func(*observed) { s.nhc.Spec.PauseRequests = []string{"holiday"} }, "Paused", "Paused: holiday"},
 		{func(w *observed) { w.platform.progressing = true }, "ClusterUpgrading", "The cluster is being upgraded"},
 		{func(w *observed) { w.specProblem = "no limit" }, "InvalidSpec", "no limit"},
@@ -118,7 +119,7 @@ func TestRemediationAllowedByAll(t *testing.T) {
 			before(w)
 			tc.change(w)
 		}
-		s.observe(&observed{&snapshot{}, &evaluation.Result{}}) // For what changes the spec.
+		s.observe(&observed{&snapshot{}, &evaluation.Evaluated{}}) // For what changes the spec.
 		condition := meta.FindStatusCondition(s.result().Status.Conditions, "RemediationAllowed")
 		require.Equal(t, metav1.ConditionFalse, condition.Status, tc.reason)
 		require.Equal(t, tc.reason, condition.Reason)

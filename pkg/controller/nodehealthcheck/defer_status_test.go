@@ -87,7 +87,7 @@ func TestStopPublishesDeferred(t *testing.T) {
 		s.state.lastWrite = s.now
 		r := s.result(m, sick("n", created(cr), func(p *part) { p.plan.Actions = []remediation.Action{remediation.WriteLease{}} }))
 		c.states.byName = s.states.byName
-		recheck, err := c.report(ctx, r.snapshot, r.Result, r.results, r.now)
+		recheck, err := c.report(ctx, r.snapshot, r.Evaluated, r.results, r.now)
 		require.NoError(t, err)
 		require.Equal(t, s.now.Add(2*time.Second), recheck)
 		require.Empty(t, client.Actions(), "it waits")

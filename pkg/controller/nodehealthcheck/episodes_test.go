@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
-	"github.com/nhc-controller/nhc-controller/pkg/history"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 )
 
@@ -61,30 +60,20 @@ func TestEpisode(t *testing.T) {
 	require.Contains(t, s.nhc.Status.RemediationHistory, closed)
 }
 
-// TestSyncAwaitsReturningNode: a Node that was deleted under remediation is not looked at
-// until it has returned, and the end of its hour wakes (spec 23b.2, P2).
-func TestSyncAwaitsReturningNode(t *testing.T) {
+// TestEpisodeOfDeletedNode: the episode of a Node that was deleted under remediation ends with its CR, and that is written,
+// although nothing else changes (spec 23b.2, 23b.3). It had no outcome for an hour.
+func TestEpisodeOfDeletedNode(t *testing.T) {
 	t.Parallel()
-	s := newSteadyCluster(t, benchNodes(3, noNode))
-	nhc, err := s.nhcs.Get("workers")
-	require.NoError(t, err)
-	gone := metav1.NewTime(time.Now().Truncate(time.Second))
-	state := s.states.of(nhc)
-	state.ledger = history.Recall(&v1alpha1.NodeHealthCheckStatus{RemediationHistory: []v1alpha1.Episode{{
-		Node: "gone", Detected: gone, Started: &gone,
-		Steps: []v1alpha1.EpisodeStep{{Kind: "RebootRemediation", Started: gone, Ended: &gone, Result: v1alpha1.StepNodeDeleted}},
-	}}})
-	for range 2 {
-		recheck, err := s.sync(t.Context(), "workers")
-		require.NoError(t, err)
-		require.Equal(t, gone.Add(time.Hour).UTC(), recheck.UTC())
-		further := s.addFurtherNodes(nil, &snapshot{nhc: nhc, state: state}, &ownCRs{})
-		require.Empty(t, further)
-	}
-	require.NoError(t, s.NodeCache.Add(testNode("gone")))
-	further := s.addFurtherNodes(nil, &snapshot{nhc: nhc, state: state}, &ownCRs{})
-	require.Len(t, further, 1)
-	require.Equal(t, "gone", further[0].name)
+	s := newStory(t)
+	cr := testCR("a", "1")
+	s.sync(sick("a", own(cr)))
+	s.sync(sick("a", nodeDeleted, own(cr), deleted(cr)))
+	require.Empty(t, s.nhc.Status.UnhealthyNodes)
+	require.Empty(t, s.onlyEpisode(t).Outcome, "its remediator may bring the Node back")
+	s.restart()
+	s.sync(sick("a", nodeDeleted))
+	require.Equal(t, v1alpha1.OutcomeNodeDeleted, s.onlyEpisode(t).Outcome)
+	require.Equal(t, instant(2), *s.onlyEpisode(t).Finished)
 }
 
 // TestHistoryCostsNoWrite: a change of the history alone waits for the next write. A

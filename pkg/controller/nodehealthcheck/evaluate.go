@@ -11,7 +11,7 @@ import (
 
 // evaluate judges a snapshot at the instant now. It adds the verdict, the constraints of all
 // nodes and the next attempt to each node of the snapshot. It depends on nothing else.
-func evaluate(s *snapshot, now time.Time) *evaluation.Result {
+func evaluate(s *snapshot, now time.Time) *evaluation.Evaluated {
 	result := evaluation.Evaluate(s.input(), now)
 	if s.state.attempts.None() {
 		return result
@@ -29,7 +29,7 @@ func (s *snapshot) input() *evaluation.Input {
 	return &evaluation.Input{
 		NHC: s.nhc, Storm: s.state.stormOf(s.nhc), Observed: s.observed, Nodes: s.nodes, Objects: s.objects, Seen: s.seen,
 		Platform: s.platform.evaluated(), Templates: s.templates,
-		SpecProblem: s.specProblem, ClockUntrusted: s.clockUntrusted, DryRun: s.dryRun,
+		SpecProblem: s.specProblem, Stop: s.stop, ClockUntrusted: s.clockUntrusted, DryRun: s.dryRun,
 	}
 }
 

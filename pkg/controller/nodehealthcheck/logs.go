@@ -22,7 +22,7 @@ import (
 // inputs; 5 each plan.
 
 // logSync logs what a sync saw and wants.
-func logSync(ctx context.Context, s *snapshot, e *evaluation.Result, plans []remediation.NodePlan) {
+func logSync(ctx context.Context, s *snapshot, e *evaluation.Evaluated, plans []remediation.NodePlan) {
 	logger := klog.FromContext(ctx)
 	logger.V(4).Info("Syncing", "observed", e.Summary.Observed, "healthy", e.Summary.Healthy, "soonUnhealthy", e.Summary.SoonUnhealthy,
 		"unhealthy", e.Summary.Unhealthy, "remediated", e.Summary.Remediated, "gateOpen", e.Gate.Open, "required", e.Gate.Required,

@@ -29,7 +29,7 @@ func (s *story) logged(t *testing.T, verbosity int, parts ...part) []string {
 	for _, result := range r.results {
 		plans = append(plans, *result.Plan)
 	}
-	logSync(ctx, r.snapshot, r.Result, plans)
+	logSync(ctx, r.snapshot, r.Evaluated, plans)
 	actions, _ := r.Actions()
 	logEvents(ctx, actions)
 	r.logTransitions(ctx, r.Transitions())

@@ -291,7 +291,7 @@ func TestPlatformStateRecalled(t *testing.T) {
 		"P5 no answer before anything is said": {testCheck(), platformState{unknown: true}, platformState{unknown: true}},
 		"10.2 an upgrade that was known":       {upgrading, platformState{unseen: true}, platformState{unseen: true, progressing: true}},
 		"10.2 an upgrade that has ended":       {upgrading, platformState{}, platformState{}},
-		"10.2 none was known":                  {status(v1alpha1.ConditionRemediationAllowed, metav1.ConditionFalse, "GateClosed"), platformState{unseen: true}, platformState{unseen: true}},
+		"10.2 none was known":                  {status(v1alpha1.ConditionRemediationAllowed, metav1.ConditionFalse, "Closed"), platformState{unseen: true}, platformState{unseen: true}},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {

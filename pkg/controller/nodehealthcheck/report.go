@@ -22,7 +22,7 @@ import (
 // syncResult is one sync after it has acted, and its report.
 type syncResult struct {
 	*snapshot
-	*evaluation.Result
+	*evaluation.Evaluated
 	*status.Report
 	results []remediation.NodeResult
 	now     time.Time
@@ -30,7 +30,7 @@ type syncResult struct {
 
 // newSyncResult computes the report. The first report of a process assumes that another process has
 // reported everything that is gone.
-func newSyncResult(s *snapshot, e *evaluation.Result, results []remediation.NodeResult, now time.Time) *syncResult {
+func newSyncResult(s *snapshot, e *evaluation.Evaluated, results []remediation.NodeResult, now time.Time) *syncResult {
 	if !s.state.observed {
 		s.state.observed, s.state.reported = true, s.state.reported.WithCreated(s.gone)
 	}
@@ -40,12 +40,12 @@ func newSyncResult(s *snapshot, e *evaluation.Result, results []remediation.Node
 		Overlaps: s.overlaps, Now: now,
 		Before: status.Known{Ledger: s.state.ledger, Entries: s.state.entries, Reported: s.state.reported},
 	})
-	return &syncResult{snapshot: s, Result: e, Report: report, results: results, now: now}
+	return &syncResult{snapshot: s, Evaluated: e, Report: report, results: results, now: now}
 }
 
 // report reports the actions, and publishes the status unless it may wait. It returns the
 // instant at which to look again.
-func (c *Controller) report(ctx context.Context, s *snapshot, e *evaluation.Result, results []remediation.NodeResult, now time.Time) (time.Time, error) {
+func (c *Controller) report(ctx context.Context, s *snapshot, e *evaluation.Evaluated, results []remediation.NodeResult, now time.Time) (time.Time, error) {
 	e.SettleStorm(&s.nhc.Spec, results, now)
 	r := newSyncResult(s, e, results, now)
 	recheck := health.Earliest(r.recheck(), c.recheckLostRaces(s, results))
@@ -111,7 +111,6 @@ func (c *Controller) reportActions(ctx context.Context, r *syncResult) {
 // old, or makes another attempt due. It is now if plans were left to the next batch.
 func (r *syncResult) recheck() time.Time {
 	next := health.Earliest(r.Recheck, r.Policy.Context.StormEnd)
-	next = health.Earliest(next, r.Ledger.Recheck(r.now))
 	next = health.Earliest(next, r.nextAttempt())
 	for _, result := range r.results {
 		next = health.Earliest(next, result.Plan.Recheck)

@@ -53,7 +53,7 @@ func TestReport(t *testing.T) {
 			logger := ktesting.NewLogger(ktesting.NopTL{}, ktesting.NewConfig(ktesting.Verbosity(2), ktesting.BufferLogs(true)))
 			r := s.result(well("n", own(cr), deleted(cr)), sick("m", created(testCR("m", "2"))))
 			before := *s.state
-			_, err := c.report(klog.NewContext(t.Context(), logger), r.snapshot, r.Result, r.results, r.now)
+			_, err := c.report(klog.NewContext(t.Context(), logger), r.snapshot, r.Evaluated, r.results, r.now)
 			var told, logged []string
 			for _, event := range recorder.all {
 				told = append(told, event.line)

@@ -37,6 +37,8 @@ type snapshot struct {
 	clockUntrusted bool
 	// dryRun means that the process only reports, whatever the mode of the spec is.
 	dryRun bool
+	// stop names the RemediationBudget that stops everything, if any does.
+	stop string
 	// claim returns why a Node is left to the health check of its Machine, empty if it is not.
 	claim func(node string) string
 	// seen returns what was seen of the conditions of a Node.
@@ -72,7 +74,7 @@ func (c *Controller) snapshot(nhc *v1alpha1.NodeHealthCheck, now time.Time) (_ *
 		return nil, err
 	}
 	s := &snapshot{
-		nhc: nhc, state: c.states.of(nhc), selector: selectorOf(nhc), clockUntrusted: c.ClockUntrusted(), dryRun: c.DryRun, claim: c.machineHealthChecks.ClaimOf, seen: c.Sightings.Of,
+		nhc: nhc, state: c.states.of(nhc), selector: selectorOf(nhc), clockUntrusted: c.ClockUntrusted(), dryRun: c.DryRun, stop: c.Budgets.Stop(), claim: c.machineHealthChecks.ClaimOf, seen: c.Sightings.Of,
 		specProblem: remediation.SpecProblem(&nhc.Spec), overlaps: c.index.Overlaps(nhc.Name),
 	}
 	if s.platform, err = c.observePlatform(nhc, s.state); err != nil {
@@ -205,7 +207,7 @@ func (c *Controller) addFurtherNodes(needing []nodeObject, s *snapshot, crs *own
 		}
 	}
 	if open < s.state.ledger.Len() { // Otherwise needing has them all, and a search for each costs more.
-		for name := range s.state.ledger.Nodes(c.nodeExists) {
+		for name := range s.state.ledger.Nodes() {
 			add(name)
 		}
 	}

@@ -128,7 +128,7 @@ func (m *nhcStates) of(nhc *v1alpha1.NodeHealthCheck) *nhcState {
 			own:               map[types.UID]*object.CR{},
 			attempts:          attempts.New[attemptKey](),
 			machineUnread:     map[string]time.Time{},
-			gateClosed:        remediationAllowedReason(nhc) == string(v1alpha1.DecidedGateClosed),
+			gateClosed:        remediationAllowedReason(nhc) == v1alpha1.ReasonClosed,
 			reported:          status.RecallReported(&nhc.Status),
 		}
 		m.byName[nhc.Name] = known

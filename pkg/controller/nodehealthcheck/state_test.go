@@ -68,7 +68,7 @@ func TestConflictedState(t *testing.T) {
 	t.Parallel()
 	s := begun(t)
 	s.sync(sick("n", refused(v1alpha1.DecidedGateClosed)))
-	open := func() []string { return slices.Sorted(s.state.ledger.Nodes(func(string) bool { return true })) }
+	open := func() []string { return slices.Sorted(s.state.ledger.Nodes()) }
 	require.Equal(t, []string{"n"}, open())
 	after := s.nhc.DeepCopy()
 	after.Status.UnhealthyNodes = nil
@@ -86,7 +86,7 @@ func TestConflictedState(t *testing.T) {
 	c.client = fake.RemediationV1alpha1()
 	r := s.result(well("n"))
 	require.Len(t, r.Ended, 1)
-	_, err := c.report(t.Context(), r.snapshot, r.Result, r.results, r.now)
+	_, err := c.report(t.Context(), r.snapshot, r.Evaluated, r.results, r.now)
 	require.True(t, apierrors.IsConflict(err))
 	require.Same(t, s.state, s.states.of(after))
 	require.Empty(t, open(), "the new status tells")
@@ -210,7 +210,7 @@ func TestLeaseReleaseIsRepeated(t *testing.T) {
 	further := c.addFurtherNodes(nil, s, &ownCRs{})
 	require.Contains(t, further, nodeObject{name: "n"}, "it is looked at again")
 	require.NoError(t, s.observeStatus(epoch))
-	var evaluated evaluation.Result
+	var evaluated evaluation.Evaluated
 	evaluated.SetPolicy(s.input())
 	require.Equal(t, release, remediation.NewPlans(&evaluated.Policy, s.nodes, epoch)[0].Actions)
 	remember(remediation.Outcome{})

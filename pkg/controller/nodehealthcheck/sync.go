@@ -34,7 +34,7 @@ func (c *Controller) sync(ctx context.Context, name string) (recheck time.Time, 
 	c.initializeMetrics(snapshot)
 	evaluated := evaluate(snapshot, now) // Completes snapshot.nodes.
 	plans := remediation.NewPlans(&evaluated.Policy, snapshot.nodes, now)
-	snapshot.controlPlane.Withhold(&evaluated.Policy, plans, now)     // Changes plans.
+	snapshot.controlPlane.Limit(&evaluated.Policy, plans, now)        // Changes plans.
 	reserved := c.askBudgets(snapshot, &evaluated.Policy, plans, now) // Changes plans.
 	logSync(ctx, snapshot, evaluated, plans)
 	results := c.act(ctx, snapshot, evaluated, plans) // Creates and deletes CRs: actor.carryOut.

@@ -159,7 +159,7 @@ func BenchmarkSync(b *testing.B) {
 		name     string
 		notReady func(int) bool
 	}{{"healthy", noNode}, {"waiting", func(i int) bool { return i%5 < 3 }}} {
-		for _, n := range []int{100, 1000, 10_000} {
+		for _, n := range []int{100, 1000, 10_000, 100_000} {
 			b.Run(fmt.Sprintf("%s/nodes=%d", nodes.name, n), func(b *testing.B) {
 				s := newSteadyCluster(b, benchNodes(n, nodes.notReady))
 				b.ReportAllocs()

@@ -126,7 +126,7 @@ func TestSelectsNoNode(t *testing.T) {
 	s.quiet(t)
 	s.observe = counted
 	s.quiet(t, well("n"))
-	require.Equal(t, "GateOpen", remediationAllowedReason(s.nhc), "P4")
+	require.Equal(t, "Open", remediationAllowedReason(s.nhc), "P4")
 	s.observe = func(w *observed) { w.Gate = health.Gate{Required: 2} }
 	require.Equal(t, []string{"NoNodes: the selector selects no node"}, s.sync())
 	require.Equal(t, "NoNodes", remediationAllowedReason(s.nhc))

@@ -58,7 +58,7 @@ func (c *Controller) unreadable() error {
 }
 
 // Admit implements budget.Budgets.
-func (c *Controller) Admit(asker budget.Asker, candidates []budget.Candidate) (map[string]*budget.Refusal, int64) {
+func (c *Controller) Admit(asker budget.Asker, candidates []budget.Request) (map[string]*budget.Refusal, int64) {
 	revision := c.revision.Load() // Before the decision: a change since then outdates it.
 	if err := c.unreadable(); err != nil {
 		refusals := make(map[string]*budget.Refusal, len(candidates))
@@ -77,7 +77,7 @@ func (c *Controller) Admit(asker budget.Asker, candidates []budget.Candidate) (m
 
 // refuseUncounted refuses the candidates that a budget selects, because the remediations of a kind of
 // health checks are not known yet.
-func (c *Controller) refuseUncounted(kind string, candidates []budget.Candidate) map[string]*budget.Refusal {
+func (c *Controller) refuseUncounted(kind string, candidates []budget.Request) map[string]*budget.Refusal {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.observe()
@@ -92,7 +92,7 @@ func (c *Controller) refuseUncounted(kind string, candidates []budget.Candidate)
 
 // admit decides by the caches. They show the writes of the asker, perhaps before their handlers
 // are called.
-func (c *Controller) admit(asker budget.Asker, candidates []budget.Candidate) map[string]*budget.Refusal {
+func (c *Controller) admit(asker budget.Asker, candidates []budget.Request) map[string]*budget.Refusal {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.observe(c.counts.Reserved(asker)...)
@@ -123,7 +123,7 @@ func (c *Controller) awaitAskers() {
 func (c *Controller) Revision() int64 { return c.revision.Load() }
 
 // End implements budget.Budgets.
-func (c *Controller) End(asker budget.Asker, node string, result budget.Result) {
+func (c *Controller) End(asker budget.Asker, node string, result budget.Usage) {
 	c.mu.Lock()
 	c.counts.End(asker, node, result, c.Clock.Now())
 	c.mu.Unlock()
@@ -323,14 +323,27 @@ func (c *Controller) forgetDeleted() {
 	}
 }
 
-// specChanged outdates the earlier admissions, and wakes those that wait: their numbers have changed.
+// specChanged outdates the earlier admissions, and wakes those that wait: their numbers have changed. A stop of
+// everything concerns all.
 func (c *Controller) specChanged() {
 	c.revision.Add(1)
 	c.mu.Lock()
-	waiting := c.counts.WaitingAskers()
+	waiting, before := c.counts.WaitingAskers(), c.stop
+	c.stop = c.counts.Stop()
+	changed := c.stop != before
 	c.mu.Unlock()
 	c.wake(waiting)
+	if changed {
+		c.syncHealthChecks()
+	}
 	c.changed()
+}
+
+// Stop implements budget.Budgets.
+func (c *Controller) Stop() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.stop
 }
 
 // readabilityChanged is called when the kind can be read, or cannot any more.
@@ -341,6 +354,10 @@ func (c *Controller) readabilityChanged() {
 	c.changesMu.Unlock()
 	c.revision.Add(1)
 	c.SyncAll()
+	c.syncHealthChecks()
+}
+
+func (c *Controller) syncHealthChecks() {
 	for _, checks := range c.healthChecks {
 		checks.SyncAll()
 	}

@@ -33,6 +33,8 @@ import (
 type shownCRs struct {
 	started map[string]time.Time
 	names   []string
+	// synced counts how often all of them were synced.
+	synced *int
 }
 
 func (s shownCRs) Observe(node string) budget.Observation {
@@ -46,7 +48,7 @@ func (s shownCRs) Names() []string { return s.names }
 
 func (shownCRs) Wake([]string) {}
 
-func (shownCRs) SyncAll() {}
+func (s shownCRs) SyncAll() { *s.synced++ }
 
 func (shownCRs) HasSynced() bool { return true }
 
@@ -56,6 +58,28 @@ func newController(now time.Time, crs shownCRs) *Controller {
 		Config: Config{Nodes: informers.NewSharedInformerFactory(fake.NewClientset(), 0).Core().V1().Nodes(), Clock: clocktesting.NewFakePassiveClock(now)},
 		kinds:  watches.NewSet[schema.GroupVersionKind](watches.Config{}), counts: budget.NewCounts(), changes: sets.New[string](), allChanged: true, healthChecks: map[string]budget.HealthChecks{v1alpha1.Kind: crs},
 		queue: workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]()),
+	}
+}
+
+// TestStop: all health checks are synced when a stop of everything begins or ends, and by no other budget (spec 18.5).
+func TestStop(t *testing.T) {
+	t.Parallel()
+	synced := 0
+	c := newController(time.Now(), shownCRs{synced: &synced})
+	change := func(generation int64, most int32) {
+		c.budgetChanged(&parsed{RemediationBudget: nhcv1alpha1.RemediationBudget{
+			ObjectMeta: metav1.ObjectMeta{Name: "b", Generation: generation},
+			Spec:       nhcv1alpha1.RemediationBudgetSpec{NodeSelector: &metav1.LabelSelector{}, MaxConcurrent: new(intstr.FromInt32(most))},
+		}})
+	}
+	for i, tc := range []struct {
+		most   int32
+		stop   string
+		synced int
+	}{{1, "", 0}, {0, "RemediationBudget b stops everything", 1}, {0, "RemediationBudget b stops everything", 1}, {2, "", 2}, {3, "", 2}} {
+		change(int64(i+1), tc.most)
+		require.Equal(t, tc.stop, c.Stop(), i)
+		require.Equal(t, tc.synced, synced, i)
 	}
 }
 
@@ -97,11 +121,11 @@ func TestReservedNodesAreObserved(t *testing.T) {
 	}}
 	c.counts.SetBudget(budget.Parse(one), nil)
 	x, y := budget.Asker{Kind: v1alpha1.Kind, Name: "x"}, budget.Asker{Kind: v1alpha1.Kind, Name: "y"}
-	require.Empty(t, c.admit(x, []budget.Candidate{{Node: "a", Since: now, Begins: true}}))
+	require.Empty(t, c.admit(x, []budget.Request{{Node: "a", Since: now, Begins: true}}))
 	c.counts.End(x, "a", budget.Begun, now)
 	crs.started["a"] = now
 	require.Empty(t, c.admit(x, nil), "it looks before NodeChanged is called")
-	refusals := c.admit(y, []budget.Candidate{{Node: "b", Since: now, Begins: true}})
+	refusals := c.admit(y, []budget.Request{{Node: "b", Since: now, Begins: true}})
 	require.Contains(t, refusals, "b")
 	require.Equal(t, "one: 1 of at most 1 nodes are under remediation", refusals["b"].Message)
 }
@@ -140,7 +164,7 @@ func TestMachinesCannotBeCounted(t *testing.T) {
 			parsed := c.parse(ofMachines)
 			require.Equal(t, tc.want, parsed.Problem)
 			c.counts.SetBudget(parsed, nil)
-			refusals := c.counts.Admit(budget.Asker{Name: "x"}, []budget.Candidate{{Node: "a", Begins: true}}, time.Time{})
+			refusals := c.counts.Admit(budget.Asker{Name: "x"}, []budget.Request{{Node: "a", Begins: true}}, time.Time{})
 			require.Equal(t, tc.want != "", len(refusals) > 0)
 		})
 	}
@@ -164,7 +188,7 @@ func TestGoneNodesCount(t *testing.T) {
 	}}
 	c.counts.SetBudget(budget.Parse(one), nil)
 	x := budget.Asker{Kind: v1alpha1.Kind, Name: "x"}
-	require.Contains(t, c.admit(x, []budget.Candidate{{Node: "a", Since: now, Begins: true}}), "a")
+	require.Contains(t, c.admit(x, []budget.Request{{Node: "a", Since: now, Begins: true}}), "a")
 	c.NodeChanged("a")
 	require.Equal(t, sets.New("a"), c.changes)
 	c.NodesChanged()
@@ -194,7 +218,7 @@ func TestEvaluatedWhenAWaitEnds(t *testing.T) {
 	x := budget.Asker{Kind: v1alpha1.Kind, Name: "x"}
 	c.admit(x, nil)
 	require.False(t, evaluated(), "it did not wait before")
-	require.NotEmpty(t, c.admit(x, []budget.Candidate{{Node: "a", Since: now, Begins: true}}))
+	require.NotEmpty(t, c.admit(x, []budget.Request{{Node: "a", Since: now, Begins: true}}))
 	require.True(t, evaluated())
 	require.Zero(t, c.counts.NextChange(now), "time alone changes nothing")
 	c.admit(x, nil)

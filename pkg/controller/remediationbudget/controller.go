@@ -78,6 +78,8 @@ type Controller struct {
 
 	mu     sync.Mutex
 	counts *budget.Counts
+	// stop is that of the counts when all health checks were synced last.
+	stop string
 	// asked are the health checks that have asked, as long as others have not. It is nil once all have.
 	asked sets.Set[budget.Asker]
 

@@ -15,7 +15,6 @@ import (
 	"io/fs"
 	"sync"
 
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -58,26 +57,20 @@ var Shipped = sync.OnceValues(newRules)
 
 func newRules() (*Rules, error) {
 	rules := &Rules{kinds: map[schema.GroupKind]func() (*kind, error){}}
-	var crds []*apiextensionsv1.CustomResourceDefinition
-	var policies []*admissionregistrationv1.ValidatingAdmissionPolicy
-	err := Documents(func(kind string, document []byte) error {
-		switch kind {
-		case "CustomResourceDefinition":
-			crds = append(crds, &apiextensionsv1.CustomResourceDefinition{})
-			return yaml.Unmarshal(document, crds[len(crds)-1])
-		case "ValidatingAdmissionPolicy":
-			policies = append(policies, &admissionregistrationv1.ValidatingAdmissionPolicy{})
-			return yaml.Unmarshal(document, policies[len(policies)-1])
-		default:
+	err := Documents(func(name string, document []byte) error {
+		if name != "CustomResourceDefinition" {
 			return nil
 		}
+		crd := &apiextensionsv1.CustomResourceDefinition{}
+		if err := yaml.Unmarshal(document, crd); err != nil {
+			return err
+		}
+		groupKind := schema.GroupKind{Group: crd.Spec.Group, Kind: crd.Spec.Names.Kind}
+		rules.kinds[groupKind] = sync.OnceValues(func() (*kind, error) { return newKind(crd) })
+		return nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("reading the rules of admission: %w", err)
-	}
-	for _, crd := range crds {
-		groupKind := schema.GroupKind{Group: crd.Spec.Group, Kind: crd.Spec.Names.Kind}
-		rules.kinds[groupKind] = sync.OnceValues(func() (*kind, error) { return newKind(crd, policies) })
 	}
 	return rules, nil
 }
@@ -118,8 +111,7 @@ func documentsOf(path string, each func(kind string, document []byte) error) err
 	}
 }
 
-// Create answers like the API server for a new object of a known kind. The schema comes first:
-// policies only judge objects that the schema accepts.
+// Create answers like the API server for a new object of a known kind. What policies refuse is not known here.
 func (r *Rules) Create(ctx context.Context, object *unstructured.Unstructured) (*Answer, error) {
 	groupVersionKind := object.GroupVersionKind()
 	rules, err := r.of(groupVersionKind)
@@ -138,18 +130,6 @@ func (r *Rules) Create(ctx context.Context, object *unstructured.Unstructured) (
 	}
 	for _, err := range rules.validate(ctx, answer.Object) {
 		answer.Causes = append(answer.Causes, causeOf(err))
-	}
-	if len(answer.Causes) > 0 {
-		return answer, nil
-	}
-	for _, policy := range rules.policies {
-		denials, err := policy.judge(ctx, rules, answer.Object)
-		if err != nil {
-			return nil, err
-		}
-		for _, denial := range denials {
-			answer.Causes = append(answer.Causes, Cause{Message: denial})
-		}
 	}
 	return answer, nil
 }

@@ -73,11 +73,6 @@ func TestCreate(t *testing.T) {
 				{"", "Invalid value: null: some validation rules were not checked because the object was invalid; correct the existing errors to complete validation"},
 			},
 		},
-		"policy": {object: change(machineHealthCheck, "name: a}", "name: a}, spec: {maxUnhealthy: -1}"), causes: []Cause{{"", "maxUnhealthy must not be negative: -1"}}},
-		"two rules of a policy": {
-			object: change(machineHealthCheck, "name: a}", "name: a}, spec: {maxUnhealthy: -1, remediationTemplate: {kind: A}}"),
-			causes: []Cause{{"", "maxUnhealthy must not be negative: -1"}, {"", "remediationTemplate must have apiVersion, kind and name"}, {"", "remediationTemplate kind must end in Template: A"}},
-		},
 	} {
 		answer := create(t, rules, tc.object)
 		require.Equal(t, tc.causes, answer.Causes, name)

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"slices"
 
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	structuralschema "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
@@ -21,25 +20,21 @@ import (
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 )
 
-// kind is a served kind: its schema, and the policies about it.
+// kind is a served kind with its schema.
 type kind struct {
 	version    string
-	resource   schema.GroupVersionResource
 	namespaced bool
 	structural *structuralschema.Structural
 	schema     validation.SchemaValidator
 	rules      *cel.Validator
-	policies   []*policy
 }
 
-// newKind compiles a CustomResourceDefinition with one version, as ours are, and the policies about
-// the creation of its objects.
-func newKind(crd *apiextensionsv1.CustomResourceDefinition, policies []*admissionregistrationv1.ValidatingAdmissionPolicy) (*kind, error) {
+// newKind compiles a CustomResourceDefinition with one version, as ours are.
+func newKind(crd *apiextensionsv1.CustomResourceDefinition) (*kind, error) {
 	if len(crd.Spec.Versions) != 1 || crd.Spec.Versions[0].Schema == nil {
 		return nil, fmt.Errorf("%s has not one version with a schema", crd.Name)
 	}
@@ -56,21 +51,10 @@ func newKind(crd *apiextensionsv1.CustomResourceDefinition, policies []*admissio
 	if err != nil {
 		return nil, fmt.Errorf("compiling the schema: %w", err)
 	}
-	k := &kind{
+	return &kind{
 		version: version.Name, namespaced: crd.Spec.Scope == apiextensionsv1.NamespaceScoped, structural: structural, schema: validator,
-		resource: schema.GroupVersionResource{Group: crd.Spec.Group, Version: version.Name, Resource: crd.Spec.Names.Plural},
-		rules:    cel.NewValidator(structural, true, celconfig.PerCallLimit),
-	}
-	for _, candidate := range policies {
-		if aboutCreation(candidate, k.resource) {
-			compiled, err := newPolicy(candidate)
-			if err != nil {
-				return nil, err
-			}
-			k.policies = append(k.policies, compiled)
-		}
-	}
-	return k, nil
+		rules: cel.NewValidator(structural, true, celconfig.PerCallLimit),
+	}, nil
 }
 
 // read prepares an object as the API server does before it judges it: defaults, unknown fields,

@@ -207,6 +207,12 @@ func judge(ctx context.Context, rules *admission.Rules, object *unstructured.Uns
 		judged.Refuse("", err.Error())
 		return judged, nil
 	}
+	if mhc := accepted.MachineHealthCheck; mhc != nil {
+		if denial := lint.Denial(mhc); denial != "" {
+			judged.Refuse("", denial)
+			return judged, nil
+		}
+	}
 	judged.Accepted = accepted
 	return judged, nil
 }

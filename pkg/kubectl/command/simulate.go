@@ -32,7 +32,6 @@ type simulateOptions struct {
 	out                   output
 	files                 []string
 	nodes, replay         string
-	against               []string
 	fail, recover         []string
 	duration, repairAfter time.Duration
 }
@@ -40,7 +39,7 @@ type simulateOptions struct {
 func (r *root) simulate() *cobra.Command {
 	var options simulateOptions
 	command := &cobra.Command{
-		Use:   "simulate [-f FILE] [--nodes FILE] [--fail NODE,...@TIME] [--replay FILE [--against FILE]]",
+		Use:   "simulate [-f FILE] [--nodes FILE] [--fail NODE,...@TIME] [--replay FILE]",
 		Short: "Show what health checks would do if nodes fail, in simulated time",
 		Long: `Simulates what NodeHealthChecks and RemediationBudgets, as they are or as files have them,
 would do on the nodes of the cluster, or on nodes from a file. It plans as the controller
@@ -56,14 +55,13 @@ nodes become healthy with --recover.
 
 With --replay, nodes change as a file has it that
 "kubectl get nodes --watch --output-watch-events -o json" has written, whatever is done
-about them here. No cluster is asked. With --against it shows the differences from what
-the NodeHealthChecks and budgets of other files would have done.
+about them here. No cluster is asked. To compare two configurations, replay the same file with each.
 
 Templates are taken to exist, and Machines are not looked at: kubectl nhc lint checks them.`,
 		Example: `  kubectl nhc simulate -f nhc.yaml --fail node-3,node-4@2m
   kubectl nhc simulate --fail node-3 --repair-after 0
   kubectl nhc simulate -f nhc.yaml -f budget.yaml --nodes nodes.yaml --fail a-1,a-2,a-3 --for 2h
-  kubectl nhc simulate --replay storm.json -f new.yaml --against old.yaml`,
+  kubectl nhc simulate --replay storm.json -f new.yaml`,
 		GroupID: looking,
 		Args:    noName,
 		RunE: func(command *cobra.Command, _ []string) error {
@@ -78,7 +76,6 @@ Templates are taken to exist, and Machines are not looked at: kubectl nhc lint c
 	command.Flags().DurationVar(&options.duration, "for", time.Hour, "How much time is simulated")
 	command.Flags().DurationVar(&options.repairAfter, "repair-after", 5*time.Minute, "How long a remediation takes to make its node healthy, 0 if it never does")
 	command.Flags().StringVar(&options.replay, "replay", "", "File with events of Nodes, or - for standard input: ask no cluster")
-	command.Flags().StringSliceVar(&options.against, "against", nil, "Files or directories with the NodeHealthChecks and RemediationBudgets to compare with")
 	for _, flag := range []string{"nodes", "fail", "recover", "for", "repair-after"} { // All of it is in the recording.
 		command.MarkFlagsMutuallyExclusive("replay", flag)
 	}
@@ -127,11 +124,6 @@ func (r *root) runSimulate(ctx context.Context, options *simulateOptions) error 
 	}
 	in.Interrupted = func() bool { return ctx.Err() != nil }
 	result := simulation.Run(in)
-	if len(options.against) > 0 {
-		if result.Comparison, err = r.compare(ctx, options.against, in, result); err != nil {
-			return err
-		}
-	}
 	if err := ctx.Err(); err != nil {
 		return cluster.Explain(err, "simulate", "the nodes")
 	}
@@ -152,12 +144,10 @@ func (o *simulateOptions) parse(in *simulation.Input) error {
 		return &cluster.Error{Sentence: fmt.Sprintf("Give a time with --for that is positive, and at most %s.", longestSimulation)}
 	case o.repairAfter < 0:
 		return &cluster.Error{Sentence: "Give a time with --repair-after that is not negative."}
-	case len(o.against) > 0 && o.replay == "":
-		return &cluster.Error{Sentence: "Give the recording that --against is about with --replay."}
 	}
-	inputs := slices.Concat(o.files, o.against, []string{o.nodes, o.replay})
+	inputs := slices.Concat(o.files, []string{o.nodes, o.replay})
 	if inputs = slices.DeleteFunc(inputs, func(name string) bool { return name != admission.StandardInput }); len(inputs) > 1 {
-		return &cluster.Error{Sentence: "Standard input can be read once only: give files for all but one of --filename, --nodes, --replay and --against."}
+		return &cluster.Error{Sentence: "Standard input can be read once only: give files for all but one of --filename, --nodes and --replay."}
 	}
 	for _, flag := range []struct {
 		name   string
@@ -274,21 +264,6 @@ func (r *root) recorded(name string, in *simulation.Input) (*view.Snapshot, []st
 		notes = []string{"The last event of the recording is cut off, and was left out."}
 	}
 	return &view.Snapshot{Nodes: recording.Nodes}, notes, nil
-}
-
-// compare returns the differences from what the NodeHealthChecks and budgets of files do about the same Nodes.
-func (r *root) compare(ctx context.Context, files []string, in *simulation.Input, result *simulation.Result) (*simulation.Comparison, error) {
-	found, _, err := r.simulatedFiles(ctx, files)
-	if err != nil {
-		return nil, err
-	}
-	name := strings.Join(files, ", ")
-	if len(found.NodeHealthChecks) == 0 {
-		return nil, &cluster.Error{Sentence: fmt.Sprintf("There is no NodeHealthCheck of %s to compare with in %s.", v1alpha1.SchemeGroupVersion, name)}
-	}
-	before := *in
-	before.Checks, before.Budgets = found.NodeHealthChecks, found.Budgets
-	return simulation.Compare(name, simulation.Run(&before), result), nil
 }
 
 // nodesOf returns the Nodes of a file.

@@ -119,7 +119,7 @@ func TestSimulateErrors(t *testing.T) {
 		"nothing to fail":   {"", []string{"-f", "gate.yaml", "--nodes", "nodes.yaml", "--fail", "@5m"}, "--fail @5m: name a node, such as node-3 or node-3,node-4@2m."},
 		"no duration":       {"", []string{"-f", "gate.yaml", "--nodes", "nodes.yaml", "--for", "0"}, "Give a time with --for that is positive, and at most 168h0m0s."},
 		"a negative repair": {"", []string{"-f", "gate.yaml", "--nodes", "nodes.yaml", "--repair-after", "-1s"}, "Give a time with --repair-after that is not negative."},
-		"one input":         {"", []string{"-f", "-", "--nodes", "-"}, "Standard input can be read once only: give files for all but one of --filename, --nodes, --replay and --against."},
+		"one input":         {"", []string{"-f", "-", "--nodes", "-"}, "Standard input can be read once only: give files for all but one of --filename, --nodes and --replay."},
 		"no cluster":        {"", []string{"-f", "gate.yaml"}, "Cannot use the kubeconfig: stat /does/not/exist: no such file or directory."},
 	} {
 		out, errOut, code := simulate(t, tc.input, tc.args...)

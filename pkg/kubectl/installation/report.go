@@ -66,7 +66,7 @@ func (r *Report) Print(printer *view.Printer) {
 	sections := view.Sections{Printer: printer}
 	var problems, unread [][]view.Cell
 	var admin []string
-	well := view.Table{Header: []string{"CHECKED", "FOUND"}}
+	well := view.Table{Title: "In order", Header: []string{"CHECKED", "FOUND"}}
 	for _, part := range r.Parts {
 		for _, problem := range part.Problems {
 			problems = append(problems, []view.Cell{{Text: part.Name + ": ", Style: view.Bad}, view.Text(problem)})
@@ -88,5 +88,5 @@ func (r *Report) Print(printer *view.Printer) {
 	}
 	sections.Lines(problems)
 	sections.Lines(unread)
-	sections.Table("In order", well)
+	sections.Tables(well)
 }

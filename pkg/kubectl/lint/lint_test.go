@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/json"
 	"sigs.k8s.io/yaml"
 
@@ -376,5 +377,22 @@ func TestRemediationBudget(t *testing.T) {
 			facts = &Facts{}
 		}
 		require.Equal(t, tc.want, lines(RemediationBudget(accepted(t, nhcv1alpha1.BudgetKind, "a", "{"+tc.spec+"}").RemediationBudget, facts)), name)
+	}
+}
+
+// TestDenial: what the policy about MachineHealthChecks denies. That it is the same is tested with an API server: see
+// TestAdmission in test/integration.
+func TestDenial(t *testing.T) {
+	t.Parallel()
+	for want, mhc := range map[string]machinev1beta1.MachineHealthCheck{
+		"":                                      {},
+		"maxUnhealthy must not be negative: -1": {Spec: machinev1beta1.MachineHealthCheckSpec{MaxUnhealthy: new(machinev1beta1.IntOrString(intstr.FromInt32(-1)))}},
+		"nodeStartupTimeout must be 0 or a duration: soon": {Spec: machinev1beta1.MachineHealthCheckSpec{NodeStartupTimeout: new("soon")}},
+		"annotation machine.openshift.io/remediation-strategy and remediationTemplate are mutually exclusive": {
+			ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{machinev1beta1.AnnotationRemediationStrategy: machinev1beta1.StrategyExternalBaremetal}},
+			Spec:       machinev1beta1.MachineHealthCheckSpec{RemediationTemplate: &corev1.ObjectReference{APIVersion: "a/v1", Kind: "ATemplate", Name: "a"}},
+		},
+	} {
+		require.Equal(t, want, Denial(&mhc))
 	}
 }

@@ -16,6 +16,20 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 )
 
+// Denial is why the admission policy refuses a MachineHealthCheck that the schema accepts, empty if it does not: the
+// controller cannot understand it, or has to guess what is meant (spec M3.3).
+func Denial(mhc *machinev1beta1.MachineHealthCheck) string {
+	limit := (*intstr.IntOrString)(mhc.Spec.MaxUnhealthy)
+	_, annotated := mhc.Annotations[machinev1beta1.AnnotationRemediationStrategy]
+	switch {
+	case limit != nil && limit.Type == intstr.Int && limit.IntVal < 0:
+		return "maxUnhealthy must not be negative: " + limit.String()
+	case annotated && mhc.Spec.RemediationTemplate != nil:
+		return "annotation " + machinev1beta1.AnnotationRemediationStrategy + " and remediationTemplate are mutually exclusive"
+	}
+	return machinehealth.NewCriteria(mhc).Problem
+}
+
 // MachineHealthCheck returns advice about one that admission accepts.
 func MachineHealthCheck(mhc *machinev1beta1.MachineHealthCheck, facts *Facts) []Finding {
 	var f findings

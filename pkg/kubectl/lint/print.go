@@ -24,7 +24,7 @@ func (r *Report) Print(printer *view.Printer) {
 		case len(object.Findings) == 0:
 			rest = append(rest, []view.Cell{view.Text(title(object) + ": "), {Text: "ok", Style: view.Good}})
 		default:
-			sections.Table(title(object), found(object.Findings))
+			sections.Tables(found(object))
 		}
 	}
 	sections.Lines(rest)
@@ -54,8 +54,10 @@ func title(object *Object) string {
 	return object.Source + ": " + name
 }
 
-func found(findings []Finding) view.Table {
-	table := view.Table{Header: []string{"SEVERITY", "FIELD", "WHAT, AND WHAT TO DO"}}
+// found is a table of the findings about an object.
+func found(object *Object) view.Table {
+	findings := object.Findings
+	table := view.Table{Title: title(object), Header: []string{"SEVERITY", "FIELD", "WHAT, AND WHAT TO DO"}}
 	inFile := slices.ContainsFunc(findings, func(finding Finding) bool { return finding.Line > 0 })
 	if inFile {
 		table.Header = slices.Insert(table.Header, 1, "LINE")

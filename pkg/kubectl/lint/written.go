@@ -8,13 +8,12 @@ import (
 	"maps"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/validation"
 
 	machinev1beta1 "github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
@@ -63,54 +62,20 @@ func eachText(path string, value any, visit func(path, text string)) {
 // NameKeys names the keys and values of selectors that the API server refuses: its words do not.
 func (o *Object) NameKeys(object *unstructured.Unstructured) {
 	for i := range o.Findings {
-		finding := &o.Findings[i]
-		var wrong []string
-		switch {
-		case strings.Contains(finding.What, "a key must be a label key"):
-			wrong = texts(object.Object["spec"], keysOf, validation.IsQualifiedName)
-		case strings.Contains(finding.What, "a value must be a label value"):
-			wrong = texts(object.Object["spec"], valuesOf, validation.IsValidLabelValue)
-		}
-		if len(wrong) > 0 {
-			finding.Do = "correct " + strings.Join(wrong, ", ")
-		}
-	}
-}
-
-// keysOf and valuesOf return those of a label selector.
-func keysOf(selector *metav1.LabelSelector) []string {
-	keys := slices.Sorted(maps.Keys(selector.MatchLabels))
-	for _, requirement := range selector.MatchExpressions {
-		keys = append(keys, requirement.Key)
-	}
-	return keys
-}
-
-func valuesOf(selector *metav1.LabelSelector) []string {
-	values := slices.Sorted(maps.Values(selector.MatchLabels))
-	for _, requirement := range selector.MatchExpressions {
-		values = append(values, requirement.Values...)
-	}
-	return values
-}
-
-// texts returns, in quotes, the texts of the selectors in a spec that are wrong.
-func texts(spec any, of func(*metav1.LabelSelector) []string, problems func(string) []string) (wrong []string) {
-	fields, _ := spec.(map[string]any)
-	within, _ := fields["machineSelector"].(map[string]any)
-	for _, value := range []any{fields["selector"], fields["nodeSelector"], within["selector"]} {
-		content, _ := value.(map[string]any)
-		selector := &metav1.LabelSelector{}
-		if runtime.DefaultUnstructuredConverter.FromUnstructured(content, selector) != nil {
+		finding, selector := &o.Findings[i], &metav1.LabelSelector{}
+		if !strings.Contains(finding.What, "must be a label ") {
 			continue
 		}
-		for _, text := range of(selector) {
-			if len(problems(text)) > 0 {
-				wrong = append(wrong, strconv.Quote(text))
-			}
+		written, _, _ := unstructured.NestedMap(object.Object, strings.Split(finding.Field, ".")...)
+		if runtime.DefaultUnstructuredConverter.FromUnstructured(written, selector) != nil {
+			continue
 		}
+		var wrong []string
+		for _, err := range validation.ValidateLabelSelector(selector, validation.LabelSelectorValidationOptions{}, nil) {
+			wrong = append(wrong, fmt.Sprintf("%q", err.BadValue))
+		}
+		finding.Do = "correct " + strings.Join(wrong, ", ")
 	}
-	return wrong
 }
 
 // refused is what the API server says of a value with a wrong type or form.

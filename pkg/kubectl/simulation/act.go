@@ -27,7 +27,7 @@ func (c *check) act(policy *remediation.Policy, plans []remediation.NodePlan, no
 			results[i] = remediation.NodeResult{Plan: plan, Outcome: &remediation.Outcome{}}
 			if plan.Candidate && plan.Node.ControlPlane { // One of this sync may have the slot by now.
 				controlPlane := c.controlPlane()
-				controlPlane.Withhold(policy, plans[i:i+1], now)
+				controlPlane.Limit(policy, plans[i:i+1], now)
 			}
 			for _, action := range plan.Actions {
 				c.carryOut(plan.Node.Name, action, results[i].Outcome, now)

@@ -41,9 +41,8 @@ type check struct {
 	// suspects are the nodes that may not be healthy. followed are the nodes of the last sync.
 	suspects sets.Set[string]
 	followed []string
-	// seen is what was recorded of nodes, and open their episodes that have not ended.
+	// seen is what was recorded of nodes.
 	seen map[string]seen
-	open map[string]*Episode
 	// recheck is when time alone changes something, zero if it does not.
 	recheck time.Time
 }
@@ -52,10 +51,10 @@ func newCheck(w *world, nhc *v1alpha1.NodeHealthCheck) *check {
 	c := &check{
 		world: w, nhc: nhc.DeepCopy(), selector: labels.Nothing(), templates: templatesOf(&nhc.Spec), specProblem: remediation.SpecProblem(&nhc.Spec),
 		known:     status.Known{Ledger: history.Recall(&nhc.Status), Entries: slices.SortedFunc(slices.Values(nhc.Status.UnhealthyNodes), status.ByName), Reported: status.RecallReported(&nhc.Status)},
-		requested: map[types.UID]bool{}, suspects: sets.New[string](), seen: map[string]seen{}, open: map[string]*Episode{},
+		requested: map[types.UID]bool{}, suspects: sets.New[string](), seen: map[string]seen{},
 	}
 	c.nhc.Spec.RemediationHistoryLimit = new(int32(0)) // Nothing reads the list, which takes time.
-	c.followed = slices.Collect(c.known.Ledger.Nodes(func(string) bool { return true }))
+	c.followed = slices.Collect(c.known.Ledger.Nodes())
 	for i := range c.known.Entries {
 		c.followed = append(c.followed, c.known.Entries[i].Name)
 	}
@@ -115,14 +114,14 @@ func (c *check) sync(now time.Time) (acted bool) {
 	if slices.ContainsFunc(in.Nodes, func(node remediation.Node) bool { return node.ControlPlane && len(node.Own) == 0 }) {
 		controlPlane = c.controlPlane()
 	}
-	controlPlane.Withhold(&evaluated.Policy, plans, now)
-	refusals := c.counts.Admit(c.asker(), evaluation.Candidates(plans), now)
+	controlPlane.Limit(&evaluated.Policy, plans, now)
+	refusals := c.counts.Admit(c.asker(), evaluation.Requests(plans), now)
 	for _, refusal := range refusals {
 		refusal.Place = "" // So that nodes that wait for the same share a line.
 	}
 	reserved := evaluation.WithholdRefused(&evaluated.Policy, plans, refusals, now)
 	results := c.act(&evaluated.Policy, plans, now)
-	ends := evaluation.Ends(results)
+	ends := evaluation.Usages(results)
 	for _, node := range reserved {
 		c.counts.End(c.asker(), node, ends[node], now)
 	}
@@ -181,7 +180,7 @@ func (c *check) observe() *evaluation.Input {
 }
 
 // report computes the status, and the memory for the next sync.
-func (c *check) report(evaluated *evaluation.Result, results []remediation.NodeResult, now time.Time) {
+func (c *check) report(evaluated *evaluation.Evaluated, results []remediation.NodeResult, now time.Time) {
 	evaluated.SettleStorm(&c.nhc.Spec, results, now)
 	listed := make([]*v1alpha1.UnhealthyNode, len(results))
 	entries := status.Finder{Entries: c.known.Entries}
@@ -194,7 +193,6 @@ func (c *check) report(evaluated *evaluation.Result, results []remediation.NodeR
 	})
 	c.record(evaluated, report, results, now)
 	c.recheck = health.Earliest(evaluated.Recheck, evaluated.Policy.Context.StormEnd)
-	c.recheck = health.Earliest(c.recheck, report.Ledger.Recheck(now))
 	left := map[types.UID]bool{}
 	c.gone, c.followed = nil, nil
 	for _, result := range results {

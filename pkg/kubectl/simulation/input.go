@@ -102,10 +102,6 @@ type Result struct {
 	// Timeline is in order of time.
 	Timeline []Line  `json:"timeline"`
 	Summary  Summary `json:"summary"`
-	// Episodes are in the order in which they begin.
-	Episodes []*Episode `json:"episodes,omitempty"`
-	// Comparison has the differences from another configuration, nil if there was nothing to compare with.
-	Comparison *Comparison `json:"comparison,omitempty"`
 	// Notes say what the simulation leaves out.
 	Notes []string `json:"notes,omitempty"`
 	// Missing is not empty if a part of the cluster could not be read.

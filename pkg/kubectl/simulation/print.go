@@ -14,9 +14,8 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
 )
 
-// Print prints what has happened, or the differences from another configuration, and then the numbers. Times
-// are those after the start; those of a recording are in a location, with the day if it is not that of the
-// start.
+// Print prints what has happened, and then the numbers. Times are those after the start; those of a recording are in
+// a location, with the day if it is not that of the start.
 func (r *Result) Print(printer *view.Printer, recorded *time.Location) {
 	sections := view.Sections{Printer: printer}
 	when := func(after metav1.Duration) string { return after.Duration.String() }
@@ -28,11 +27,6 @@ func (r *Result) Print(printer *view.Printer, recorded *time.Location) {
 	}
 	sections.Begin()
 	switch {
-	case r.Comparison != nil:
-		for _, line := range compared(r.Comparison) {
-			printer.Line(2, view.Text(line))
-		}
-		sections.Table("Differences from "+r.Comparison.Against, differencesTable(r.Comparison, when))
 	case len(r.Timeline) > 0:
 		printer.Table(timelineTable(r, when))
 	case recorded != nil:
@@ -129,49 +123,4 @@ func named(kind string, names []string) string {
 		return kind + " " + names[0]
 	}
 	return kind + "s " + strings.Join(names, ", ")
-}
-
-// compared says in sentences how many remediations differ.
-func compared(comparison *Comparison) (lines []string) {
-	if len(comparison.Differences) == 0 {
-		return []string{fmt.Sprintf("No difference: %s with either.", view.Counted(comparison.Summary.Remediations, "remediation"))}
-	}
-	for _, what := range []Differs{NotStarted, Later, Earlier, OtherSteps, Additional} {
-		if n := comparison.Count(what); n > 0 {
-			counted := view.Counted(n, "remediation")
-			if what != Additional {
-				counted = fmt.Sprintf("%d of %s", n, view.Counted(comparison.Summary.Remediations, "remediation"))
-			}
-			lines = append(lines, fmt.Sprintf("%s %s.", counted, what))
-		}
-	}
-	if comparison.Count(NotStarted)+comparison.Count(Later) > 0 {
-		lines = append(lines, "Nodes recover as they were recorded, also those that a remediation has repaired.")
-	}
-	return lines
-}
-
-// short prints a time without fractions of a second.
-func short(d time.Duration) string { return d.Round(time.Second).String() }
-
-// differences are the words and styles of a table.
-var differences = map[Differs]view.Cell{
-	NotStarted: {Text: "does not start", Style: view.Warning},
-	Additional: {Text: "starts, too"},
-	Later:      {Text: "later", Style: view.Warning},
-	Earlier:    {Text: "earlier", Style: view.Good},
-	OtherSteps: {Text: "other steps"},
-}
-
-func differencesTable(comparison *Comparison, when func(metav1.Duration) string) view.Table {
-	table := view.Table{Header: []string{"REMEDIATION", "NODE", "DIFFERENCE", "WHY"}}
-	for i := range comparison.Differences {
-		difference := &comparison.Differences[i]
-		what := differences[difference.What]
-		if difference.By != nil {
-			what.Text = short(difference.By.Duration) + " " + what.Text
-		}
-		table.Add(view.Text(when(difference.After)), view.Text(difference.Node), what, view.Text(cmp.Or(difference.Why, view.Unknown)))
-	}
-	return table
 }

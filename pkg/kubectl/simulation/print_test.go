@@ -73,21 +73,5 @@ func TestPrintRecorded(t *testing.T) {
 		return func(p *view.Printer) { result.Print(p, time.UTC) }
 	}
 	compare(t, "recorded", show(*result))
-	different := *result
-	different.Comparison = &Comparison{
-		Against: "old.yaml", Summary: Summary{Unhealthy: 41, Remediated: 41, Remediations: 41, MostAtATime: 20},
-		Differences: []Difference{
-			{After: after(6 * time.Minute), Node: long, What: NotStarted, Why: waits},
-			{After: after(6 * time.Minute), Node: "node-7", What: Later, By: new(after(12 * time.Minute)), Why: "GateClosed: 3 of 9 nodes are healthy, at least 5 have to be"},
-			{After: after(7 * time.Minute), Node: "node-9", What: Later, By: new(after(time.Minute)), Why: "unhealthy 1m0s later"},
-			{After: after(8 * time.Minute), Node: "node-10", What: Earlier, By: new(after(90 * time.Second))},
-			{After: after(9 * time.Minute), Node: "node-11", What: OtherSteps, Why: "2 instead of 1"},
-			{After: after(25 * time.Hour), Node: "node-8", What: Additional, Why: "by NodeHealthCheck infra"},
-		},
-	}
-	compare(t, "recorded-different", show(different))
-	same := *result
-	same.Comparison = &Comparison{Against: "old.yaml", Summary: Summary{Remediations: 1}}
-	compare(t, "recorded-same", show(same))
 	compare(t, "recorded-nothing", show(Result{Start: metav1.NewTime(now), Duration: after(time.Minute), Checks: []string{"workers"}}))
 }

@@ -34,7 +34,7 @@ var passing = []v1alpha1.DecisionReason{
 }
 
 // record writes down the changes of a sync.
-func (c *check) record(evaluated *evaluation.Result, report *status.Report, results []remediation.NodeResult, now time.Time) {
+func (c *check) record(evaluated *evaluation.Evaluated, report *status.Report, results []remediation.NodeResult, now time.Time) {
 	context := &evaluated.Policy.Context
 	listed := make(map[string]seen, len(results))
 	for _, result := range results {
@@ -61,14 +61,6 @@ func (c *check) record(evaluated *evaluation.Result, report *status.Report, resu
 		}
 		after.reason = c.recordDecision(context, node, decisions.Decision(node.Name), c.seen[node.Name].reason, now)
 		listed[node.Name] = after
-		if !after.unhealthy && len(status.RemediationsOf(result)) == 0 {
-			c.endEpisode(node.Name, now)
-		}
-	}
-	for name := range c.open {
-		if _, still := listed[name]; !still { // Its Node is gone.
-			c.endEpisode(name, now)
-		}
 	}
 	c.seen = listed
 }
@@ -80,7 +72,6 @@ func (c *check) recordHealth(node *remediation.Node, now time.Time) seen {
 	if after.unhealthy && !before.unhealthy {
 		c.line(node, Unhealthy, fmt.Sprintf("%s=%s for %s", verdict.Type, verdict.Status, lasted(now.Sub(verdict.Since))), now)
 		c.journal.unhealthy.Insert(node.Name)
-		c.episode(node, now)
 		if len(node.Own) == 0 {
 			after.waits = now
 		}
@@ -103,12 +94,12 @@ func (c *check) recordOutcome(policy *remediation.Policy, result remediation.Nod
 		}
 	}
 	if cr := outcome.NewCR(); cr != nil {
-		what := Begins
-		if len(node.Own) > 0 {
-			what = NextStep
+		what := NextStep
+		if len(node.Own) == 0 {
+			what = Begins
+			c.journal.began++
 		}
 		c.line(node, what, stepOf(policy.Steps, cr), now)
-		c.beginStep(node, now)
 		c.journal.remediated.Insert(node.Name)
 	}
 	if len(outcome.Deleted) > 0 {
@@ -157,7 +148,7 @@ func (c *check) recordDecision(context *remediation.Context, node *remediation.N
 		return before
 	}
 	message := decision.Message
-	if _, reason, numbers := context.Allowance(); reason == string(decision.Reason) {
+	if _, reason, numbers := context.Allowance(); reason == string(decision.Reason) || reason == v1alpha1.ReasonClosed && decision.Reason == v1alpha1.DecidedGateClosed {
 		message = numbers
 	}
 	what := Waits
@@ -169,9 +160,6 @@ func (c *check) recordDecision(context *remediation.Context, node *remediation.N
 		why = prefix + message
 	}
 	c.line(node, what, why, now)
-	if open := c.open[node.Name]; open != nil && open.Began == nil {
-		open.Waits = why
-	}
 	return decision.Reason
 }
 

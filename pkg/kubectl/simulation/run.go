@@ -54,7 +54,7 @@ func Run(in *Input) *Result {
 		result.Duration.Duration = stopped.Sub(in.Start)
 		result.Notes = append(result.Notes, fmt.Sprintf("So much happens that the simulation was stopped after %s.", result.Duration.Duration))
 	}
-	result.Summary, result.Episodes = w.summary(stopped), w.journal.episodes
+	result.Summary = w.summary(stopped)
 	return result
 }
 

@@ -20,8 +20,8 @@ const shownNames = 10
 // controllerLogs is the command that shows the log of the controller.
 const controllerLogs = "kubectl -n nhc-system logs -l app.kubernetes.io/name=nhc-controller --prefix"
 
-// advices say what changes a decision, and what to do about it, by its reason, where its message does not. {node} and
-// {check} stand for names.
+// advices say what changes a decision, and what to do about it, by its reason, where its message does not. {node},
+// {check}, {namespace} and {machine} stand for names.
 var advices = map[v1alpha1.DecisionReason]string{
 	v1alpha1.DecidedStepRunning:         "the remediator works on it: kubectl nhc explain node {node} shows its object",
 	v1alpha1.DecidedStepSucceeded:       "the remediator is done, and the node has to become healthy: kubectl describe node {node}",
@@ -49,20 +49,7 @@ var advices = map[v1alpha1.DecisionReason]string{
 	v1alpha1.DecidedHealthyDelay:        "the remediation object is deleted, or at once with kubectl nhc confirm-healthy {node}",
 	v1alpha1.DecidedStepFailed:          "repair the node by hand, or its remediator: no step follows",
 	v1alpha1.DecidedNoTemplateLeft:      "repair the node by hand: no step is left",
-}
 
-// advice says what changes a decision, and what to do about it. It is empty if the message says it, and for a reason of
-// a newer controller.
-func advice(reason v1alpha1.DecisionReason, check, node string) string {
-	return strings.NewReplacer("{check}", check, "{node}", node).Replace(advices[reason])
-}
-
-// machineAdvices are the advices about Machines that differ. {namespace} and {machine} stand for names.
-var machineAdvices = map[v1alpha1.DecisionReason]string{
-	v1alpha1.DecidedStepRunning:                "the remediator works on it: look at its remediation object, which has the name of the Machine",
-	v1alpha1.DecidedPaused:                     "it goes on with kubectl nhc resume {namespace}/{check}",
-	v1alpha1.DecidedInvalidSpec:                "correct the spec: kubectl nhc lint {namespace}/{check}",
-	v1alpha1.DecidedExcluded:                   "it goes on with kubectl nhc resume node/{node}",
 	machinev1beta1.DecidedMachineDeleting:      "its provider drains and deletes it; if that does not end, look at its finalizers and at the log of the provider",
 	machinev1beta1.DecidedExternalRemediation:  "the other controller remediates the Machine: look at its annotations",
 	machinev1beta1.DecidedRemediationOverdue:   "look why the remediation does not end: kubectl describe machine -n {namespace} {machine}",
@@ -74,12 +61,20 @@ var machineAdvices = map[v1alpha1.DecisionReason]string{
 	machinev1beta1.DecidedOtherHealthCheck:     "the other health check decides: kubectl nhc status shows it",
 	machinev1beta1.DecidedNoController:         "replace the Machine by hand: no controller would",
 	machinev1beta1.DecidedControlPlaneProvider: "only its provider replaces it: look at the KubeadmControlPlane, or its like",
-	machinev1beta1.DecidedTemplateUnavailable:  "correct the reference, or create the template: kubectl nhc lint {namespace}/{check}",
+	machinev1beta1.DecidedTemplateUnavailable:  "correct the reference, or create the template: kubectl nhc lint {check}",
+}
+
+// advice says what changes a decision, and what to do about it. It is empty if the message says it, and for a reason of
+// a newer controller. Further names are pairs of a placeholder and what it stands for.
+func advice(reason v1alpha1.DecisionReason, check, node string, names ...string) string {
+	return strings.NewReplacer(append(names, "{check}", check, "{node}", node)...).Replace(advices[reason])
 }
 
 func machineAdvice(reason v1alpha1.DecisionReason, check string, e *MachineExplanation) string {
-	text := cmp.Or(machineAdvices[reason], advices[reason])
-	return strings.NewReplacer("{check}", check, "{node}", cmp.Or(e.Node, "NODE"), "{namespace}", e.Namespace, "{machine}", e.Machine).Replace(text)
+	if reason == v1alpha1.DecidedStepRunning {
+		return "the remediator works on it: look at its remediation object, which has the name of the Machine"
+	}
+	return advice(reason, e.Namespace+"/"+check, cmp.Or(e.Node, "NODE"), "{namespace}", e.Namespace, "{machine}", e.Machine)
 }
 
 // opening says which nodes keep a gate closed, and how many of them have to recover.

@@ -87,7 +87,7 @@ func TestWhatNext(t *testing.T) {
 func TestTogether(t *testing.T) {
 	t.Parallel()
 	waits := func(name string, age time.Duration, message string) Target {
-		return Target{Name: name, Detected: ago(age), Decision: decision(v1alpha1.DecidedBudgetExhausted, message, nil)}
+		return Target{UnhealthyNode: v1alpha1.UnhealthyNode{Name: name, Detected: ago(age), Decision: decision(v1alpha1.DecidedBudgetExhausted, message, nil)}}
 	}
 	nodes := []Target{waits("a", time.Minute, "all: 0 of 0 (1st of 3 that wait)"), waits("b", time.Hour, "pool: 1 of 1"), waits("c", 2*time.Minute, "all: 0 of 0 (2nd of 3 that wait)"), waits("d", time.Second, "all: 0 of 0 (13th of 3 that wait)")}
 	machine := machinev1beta1.UnhealthyMachine{Name: "m", Decision: *decision(v1alpha1.DecidedGateClosed, "too many", nil)}
@@ -113,7 +113,7 @@ func TestShortLists(t *testing.T) {
 	overview := &Overview{NodeHealthChecks: []Check{{Name: "workers"}},
 		Common: []Shared{{What: "zone=a", Failing: 8, AllFailing: 8, Others: 1, AllOthers: 32}}}
 	for i := range 120 {
-		overview.NodeHealthChecks[0].Nodes = append(overview.NodeHealthChecks[0].Nodes, Target{Name: "n", Decision: decision(v1alpha1.DecidedLeaseTaken, strconv.Itoa(i), nil)})
+		overview.NodeHealthChecks[0].Nodes = append(overview.NodeHealthChecks[0].Nodes, Target{UnhealthyNode: v1alpha1.UnhealthyNode{Name: "n", Decision: decision(v1alpha1.DecidedLeaseTaken, strconv.Itoa(i), nil)}})
 	}
 	text := printedOverview(overview)
 	require.Contains(t, text, "100 more are not shown: -o wide shows all")
@@ -129,12 +129,14 @@ func TestFullHistory(t *testing.T) {
 	require.Contains(t, text.String(), "gpu keeps 5 episodes (spec.remediationHistoryLimit): older ones are not shown\n")
 }
 
+var unknown = &v1alpha1.Trigger{Type: corev1.NodeReady, Status: corev1.ConditionUnknown}
+
 func TestMachine(t *testing.T) {
 	t.Parallel()
 	target := func(reason v1alpha1.DecisionReason) *Target {
 		made := decision(reason, "", nil)
 		made.Type = machinev1beta1.DecisionType(reason)
-		return &Target{Name: "m", Trigger: "Ready=Unknown", Detected: ago(time.Hour), Decision: made}
+		return &Target{UnhealthyNode: v1alpha1.UnhealthyNode{Name: "m", Trigger: unknown, Detected: ago(time.Hour), Decision: made}}
 	}
 	for name, tc := range map[string]struct {
 		machine MachineExplanation
@@ -144,7 +146,7 @@ func TestMachine(t *testing.T) {
 		"without an owner": {MachineExplanation{Known: true}, []string{"No controller owns it", "No MachineHealthCheck of its namespace selects it"}},
 		"deleting":         {MachineExplanation{Known: true, Owned: true, Deleting: true, Checks: []CheckOfMachine{{Name: "pool", Target: target(machinev1beta1.DecidedMachineDeleting)}}}, []string{"It is being deleted", "Remediating, MachineDeleting", "Next: its provider drains and deletes it"}},
 		"held":             {MachineExplanation{Checks: []CheckOfMachine{{Name: "pool", Target: target(v1alpha1.DecidedPaused)}}}, []string{"It cannot be read, or is gone", "Ready=Unknown since 02:00:00 (60m)", "kubectl nhc resume ns/pool"}},
-		"S10 it waits for its timeout": {MachineExplanation{Checks: []CheckOfMachine{{Name: "pool", Target: &Target{Decision: decision(v1alpha1.DecidedGateClosed, "may be booting", new(metav1.NewTime(now.Add(time.Minute))))}}}},
+		"S10 it waits for its timeout": {MachineExplanation{Checks: []CheckOfMachine{{Name: "pool", Target: &Target{UnhealthyNode: v1alpha1.UnhealthyNode{Decision: decision(v1alpha1.DecidedGateClosed, "may be booting", new(metav1.NewTime(now.Add(time.Minute))))}}}}},
 			[]string{"may be booting", "Next: at 03:01:00 (in 60s) the decision changes"}},
 		"without a controller": {MachineExplanation{Leader: &Leader{}, Checks: []CheckOfMachine{{Name: "pool", Target: target(v1alpha1.DecidedPaused)}}},
 			[]string{"No controller is at work", "Next: nothing, as long as no controller is at work"}},
@@ -167,10 +169,10 @@ func TestMachineNext(t *testing.T) {
 		want   []string
 	}{
 		"healthy": {want: []string{"Health: not reported as unhealthy", "Next: nothing, as long as the Machine is healthy"}},
-		"starts": {target: &Target{Decision: decision(machinev1beta1.DecidedNotStarted, "The Machine has no Node yet", until)}, want: []string{
+		"starts": {target: &Target{UnhealthyNode: v1alpha1.UnhealthyNode{Decision: decision(machinev1beta1.DecidedNotStarted, "The Machine has no Node yet", until)}}, want: []string{
 			"Health: not healthy yet", "Next: it has to get a Node before nodeStartupTimeout ends; time alone changes the decision at 03:01:00 (in 60s)",
 		}},
-		"deleted": {target: &Target{Trigger: "Ready=Unknown", Detected: ago(time.Hour), Decision: decision(machinev1beta1.DecidedMachineDeleting, "", nil)}, want: []string{
+		"deleted": {target: &Target{UnhealthyNode: v1alpha1.UnhealthyNode{Trigger: unknown, Detected: ago(time.Hour), Decision: decision(machinev1beta1.DecidedMachineDeleting, "", nil)}}, want: []string{
 			"Health: Ready=Unknown since ", "Next: its provider drains and deletes it; ",
 		}},
 	} {

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
-
-	"golang.org/x/text/width"
 )
 
 // Clean returns a text as it may be printed on one line of a terminal. Line breaks and tabs become
@@ -25,28 +23,4 @@ func Clean(text string) string {
 			return r
 		}
 	}, text)
-}
-
-// Width returns how many columns a clean text takes.
-func Width(text string) int {
-	columns := 0
-	for _, r := range text {
-		columns += runeWidth(r)
-	}
-	return columns
-}
-
-func runeWidth(r rune) int {
-	if r < utf8.RuneSelf {
-		return 1
-	}
-	if unicode.In(r, unicode.Mn, unicode.Me) {
-		return 0
-	}
-	switch width.LookupRune(r).Kind() {
-	case width.EastAsianWide, width.EastAsianFullwidth:
-		return 2
-	default:
-		return 1
-	}
 }

@@ -21,7 +21,8 @@ type Shared struct {
 	AllFailing int `json:"allFailing"`
 	Others     int `json:"others"`
 	AllOthers  int `json:"allOthers"`
-	condition  bool
+	// rank is higher for conditions: a label tells more.
+	rank int
 }
 
 const (
@@ -34,7 +35,7 @@ const (
 )
 
 // common returns the properties that at least three quarters of the failing nodes have, and at most half of
-// the others. What all of the failing nodes have and no other comes first, and conditions come last.
+// the others. What most of the failing nodes have and no other comes first.
 func common(nodes []*corev1.Node, failing sets.Set[string], triggers sets.Set[string]) []Shared {
 	counts := map[string]*Shared{}
 	all, others := 0, 0
@@ -45,13 +46,13 @@ func common(nodes []*corev1.Node, failing sets.Set[string], triggers sets.Set[st
 		} else {
 			others++
 		}
-		for what, last := range properties(node) {
+		for what, rank := range properties(node) {
 			if triggers.Has(what) {
 				continue
 			}
 			count := counts[what]
 			if count == nil {
-				count = &Shared{What: what, condition: last}
+				count = &Shared{What: what, rank: rank}
 				counts[what] = count
 			}
 			if fails {
@@ -69,46 +70,34 @@ func common(nodes []*corev1.Node, failing sets.Set[string], triggers sets.Set[st
 		}
 	}
 	slices.SortFunc(shared, func(a, b Shared) int {
-		return cmp.Or(cmp.Compare(a.rank(), b.rank()), cmp.Compare(b.Failing, a.Failing), cmp.Compare(a.Others, b.Others), cmp.Compare(a.What, b.What))
+		return cmp.Or(cmp.Compare(b.Failing, a.Failing), cmp.Compare(a.Others, b.Others), cmp.Compare(a.rank, b.rank), cmp.Compare(a.What, b.What))
 	})
 	return shared[:min(len(shared), mostShared)]
 }
 
-// rank says how much a property tells: the least tells most.
-func (s *Shared) rank() int {
-	switch {
-	case s.Failing == s.AllFailing && s.Others == 0:
-		return 0
-	case !s.condition:
-		return 1
-	default:
-		return 2
-	}
-}
-
-// properties are what a node may have in common with others, and whether each is a condition. It leaves out what
+// properties are what a node may have in common with others, by their ranks. It leaves out what
 // follows from a failure: conditions that are Unknown, and the taints of conditions and remediators.
-func properties(node *corev1.Node) map[string]bool {
-	all := map[string]bool{}
+func properties(node *corev1.Node) map[string]int {
+	all := map[string]int{}
 	for _, condition := range node.Status.Conditions {
 		if condition.Status != corev1.ConditionUnknown {
-			all[string(condition.Type)+"="+string(condition.Status)] = true
+			all[string(condition.Type)+"="+string(condition.Status)] = 1
 		}
 	}
 	for i := range node.Spec.Taints {
 		if taint := &node.Spec.Taints[i]; !strings.HasPrefix(taint.Key, "node.kubernetes.io/") && !leftBehind(taint) {
-			all["taint "+taint.ToString()] = false
+			all["taint "+taint.ToString()] = 0
 		}
 	}
 	for key, value := range node.Labels {
 		if key != corev1.LabelHostname {
-			all[key+"="+value] = false
+			all[key+"="+value] = 0
 		}
 	}
 	info := &node.Status.NodeInfo
 	for what, version := range map[string]string{"kernel": info.KernelVersion, "kubelet": info.KubeletVersion, "image": info.OSImage} {
 		if version != "" {
-			all[what+" "+version] = false
+			all[what+" "+version] = 0
 		}
 	}
 	return all
@@ -120,9 +109,9 @@ func (o *Overview) failingNodes() (names, triggers sets.Set[string]) {
 	names, triggers = sets.New[string](), sets.New[string]()
 	for i := range o.NodeHealthChecks {
 		for _, node := range o.NodeHealthChecks[i].Nodes {
-			if node.HealthySince == nil {
+			if node.ConditionsHealthyTimestamp == nil {
 				names.Insert(node.Name)
-				triggers.Insert(node.Trigger)
+				triggers.Insert(triggerText(node.Trigger))
 			}
 		}
 	}
@@ -130,7 +119,7 @@ func (o *Overview) failingNodes() (names, triggers sets.Set[string]) {
 		for i := range mhc.Status.UnhealthyMachines {
 			machine := newMachineTarget(&mhc.Status.UnhealthyMachines[i])
 			names.Insert(machine.Node)
-			triggers.Insert(machine.Trigger)
+			triggers.Insert(triggerText(machine.Trigger))
 		}
 	}
 	return names, triggers

@@ -30,20 +30,20 @@ func Configuration(snapshot *Snapshot, name string) *Part {
 	if spec.HealthyDelay != nil {
 		delay = spec.HealthyDelay.Duration.String()
 	}
-	rules := Table{Title: "A node is unhealthy if", Header: []string{"CONDITION", "FOR"}}
-	for _, rule := range spec.UnhealthyConditions {
-		rules.Add(Text(string(rule.Type)+"="+string(rule.Status)), Text(rule.Duration.Duration.String()))
-	}
-	steps := stepsOf(&CheckOfNode{Name: name, Steps: steps(nhc)}, time.Time{})
+	check := &CheckOfNode{Name: name, Steps: steps(nhc), Rules: spec.UnhealthyConditions}
 	return &Part{
 		Fields: []Field{{"Selector", Text(metav1.FormatLabelSelector(&spec.Selector))}, {"Limit", Text(limit)}, {"Healthy delay", Text(delay)}},
-		Tables: []Table{rules, steps},
+		Tables: []Table{rulesOf(check), stepsOf(check, time.Time{})},
 	}
 }
 
-// newRule returns one of the unhealthyConditions, compared with no node.
-func newRule(rule v1alpha1.UnhealthyCondition) Rule {
-	return Rule{Condition: string(rule.Type) + "=" + string(rule.Status), Duration: rule.Duration.Duration.String()}
+// rulesOf is a table of the unhealthyConditions of a NodeHealthCheck.
+func rulesOf(check *CheckOfNode) Table {
+	table := Table{Title: "Conditions that " + check.Name + " looks at", Header: []string{"UNHEALTHY IF", "FOR"}}
+	for _, rule := range check.Rules {
+		table.Add(Text(string(rule.Type)+"="+string(rule.Status)), Text(rule.Duration.Duration.String()))
+	}
+	return table
 }
 
 // steps returns the steps of a NodeHealthCheck, in their order.

@@ -85,7 +85,10 @@ type CheckOfNode struct {
 	NeverReported bool `json:"neverReported,omitempty"`
 	// Unhealthy is when the node becomes, or became, unhealthy.
 	Unhealthy *metav1.Time `json:"unhealthy,omitempty"`
-	Rules     []Rule       `json:"rules"`
+	// Trigger is the condition by which it is, or becomes so.
+	Trigger string `json:"trigger,omitempty"`
+	// Rules are the unhealthyConditions of the spec.
+	Rules []v1alpha1.UnhealthyCondition `json:"rules"`
 	// Decision is what the controller has decided last, absent for a node that it does not list.
 	Decision *v1alpha1.Decision `json:"decision,omitempty"`
 	// Notes are what holds for the whole NodeHealthCheck, as why nothing begins.
@@ -96,21 +99,6 @@ type CheckOfNode struct {
 	NotHealthy   []string      `json:"notHealthy,omitempty"`
 	HealthySince *metav1.Time  `json:"healthySince,omitempty"`
 	Remediations []Remediation `json:"remediations,omitempty"`
-}
-
-// Rule is one of the unhealthyConditions, and what the node has.
-type Rule struct {
-	Condition string `json:"condition"`
-	Duration  string `json:"duration"`
-	// Status is what the condition of the Node is, empty if it has none of this type.
-	Status string `json:"status,omitempty"`
-	// Matches is true while the condition has the status of the rule, and Expires when it has
-	// had it for the duration.
-	Matches bool         `json:"matches"`
-	Since   *metav1.Time `json:"since,omitempty"`
-	// Doubt is why Since is not the lastTransitionTime of the condition, empty if it is.
-	Doubt   string       `json:"doubt,omitempty"`
-	Expires *metav1.Time `json:"expires,omitempty"`
 }
 
 // Step is one step of a NodeHealthCheck.
@@ -228,14 +216,14 @@ func unmet(nhc *v1alpha1.NodeHealthCheck, node *corev1.Node) string {
 }
 
 func explainCheck(nhc *v1alpha1.NodeHealthCheck, node *corev1.Node, entry *v1alpha1.UnhealthyNode, selected bool, snapshot *Snapshot, details *Details, evidence health.Evidence, now time.Time) CheckOfNode {
-	check := CheckOfNode{Name: nhc.Name, Selected: selected, Rules: []Rule{}}
+	check := CheckOfNode{Name: nhc.Name, Selected: selected, Rules: nhc.Spec.UnhealthyConditions}
 	var verdict health.Verdict
 	if node != nil {
-		check.Rules = rules(nhc, evidence, now)
 		if len(snapshot.MachineHealthChecks) == 0 || !remediation.Terminating(node.Status.Conditions) { // Spec 7.7.
 			verdict = health.JudgeNode(nhc.Spec.UnhealthyConditions, evidence, now)
 		}
 		check.State, check.Unhealthy, check.NeverReported = verdict.State.String(), instant(verdict.Deadline), verdict.NeverReported()
+		check.Trigger = triggerText(&v1alpha1.Trigger{Type: verdict.Type, Status: verdict.Status})
 	}
 	state := newCheck(nhc, snapshot, now)
 	check.Steps, check.Gate, check.NotHealthy = steps(nhc), state.Gate, state.NotHealthy()
@@ -249,33 +237,13 @@ func explainCheck(nhc *v1alpha1.NodeHealthCheck, node *corev1.Node, entry *v1alp
 		case soon(entry):
 			check.State, check.Unhealthy = health.SoonUnhealthy.String(), entry.Decision.NextCheckTime
 		case entry.Trigger != nil && verdict.State == health.SoonUnhealthy:
-			check.State, check.Unhealthy = health.Unhealthy.String(), entry.Detected
+			check.State, check.Unhealthy, check.Trigger = health.Unhealthy.String(), entry.Detected, triggerText(entry.Trigger)
 		}
 		for _, listed := range entry.Remediations {
 			check.Remediations = append(check.Remediations, describeRemediation(listed, details))
 		}
 	}
 	return check
-}
-
-// rules compares each of the unhealthyConditions with the node.
-func rules(nhc *v1alpha1.NodeHealthCheck, evidence health.Evidence, now time.Time) []Rule {
-	compared := []Rule{}
-	for _, rule := range nhc.Spec.UnhealthyConditions {
-		shown := newRule(rule)
-		for _, condition := range evidence.Conditions {
-			if condition.Type != rule.Type {
-				continue
-			}
-			since, doubt := evidence.Since(&condition, now)
-			shown.Status, shown.Since, shown.Doubt = string(condition.Status), instant(since), doubt
-			if shown.Matches = condition.Status == rule.Status; shown.Matches && shown.Since != nil {
-				shown.Expires = instant(shown.Since.Add(rule.Duration.Duration))
-			}
-		}
-		compared = append(compared, shown)
-	}
-	return compared
 }
 
 func describeRemediation(listed v1alpha1.Remediation, details *Details) Remediation {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 )
@@ -111,7 +112,7 @@ func (e *Explanation) PartOf(check *CheckOfNode) Part {
 		part.Title += ", which does not select the node any more"
 	}
 	if check.Decision != nil {
-		part.Fields = append(part.Fields, Field{"Decision", decided(&Target{Decision: check.Decision, HealthySince: check.HealthySince}, now)})
+		part.Fields = append(part.Fields, Field{"Decision", decided(&v1alpha1.UnhealthyNode{Decision: check.Decision, ConditionsHealthyTimestamp: check.HealthySince}, now)})
 	}
 	if next := WhatNext(e, check, now); next != "" {
 		part.Fields = append(part.Fields, Field{"Next", Text(next)})
@@ -119,24 +120,15 @@ func (e *Explanation) PartOf(check *CheckOfNode) Part {
 	for _, note := range check.Notes {
 		part.Fields = append(part.Fields, Field{"Note", Cell{Text: note, Style: Warning}})
 	}
-	part.Tables = []Table{compared(check, now), stepsOf(check, now), remediationConditions(check, now)}
+	part.Tables = []Table{rulesOf(check), stepsOf(check, now), remediationConditions(check, now)}
 	return part
 }
 
 // decided is a decision with its reason.
-func decided(target *Target, now time.Time) Cell {
-	decision := State(target.Decision)
-	decision.Text += ", " + Why(target, now)
+func decided(entry *v1alpha1.UnhealthyNode, now time.Time) Cell {
+	decision := State(entry.Decision)
+	decision.Text += ", " + Why(entry, now)
 	return decision
-}
-
-// compared is a table of the unhealthyConditions, compared with the node.
-func compared(check *CheckOfNode, now time.Time) Table {
-	table := Table{Title: "Conditions that " + check.Name + " looks at", Header: []string{"UNHEALTHY IF", "FOR", "IS", "EXPIRES"}}
-	for i := range check.Rules {
-		table.Rows = append(table.Rows, rule(&check.Rules[i], now))
-	}
-	return table
 }
 
 // judged says how a NodeHealthCheck judges the conditions of the node.
@@ -146,37 +138,14 @@ func judged(check *CheckOfNode, now time.Time) Cell {
 	}
 	switch check.State {
 	case health.SoonUnhealthy.String():
-		return Cell{Text: "becomes unhealthy in " + In(check.Unhealthy, now), Style: Warning}
+		return Cell{Text: "becomes unhealthy in " + In(check.Unhealthy, now) + ": " + check.Trigger, Style: Warning}
 	case health.Unhealthy.String():
-		return Cell{Text: "unhealthy since " + SinceWhen(check.Unhealthy, now), Style: Bad}
+		return Cell{Text: "unhealthy since " + SinceWhen(check.Unhealthy, now) + ": " + check.Trigger, Style: Bad}
 	case "":
 		return Cell{Text: "not known without the Node", Style: Warning}
 	default:
 		return Cell{Text: "healthy", Style: Good}
 	}
-}
-
-func rule(rule *Rule, now time.Time) []Cell {
-	is := Cell{Text: cmp.Or(rule.Status, "not there"), Style: Good}
-	expires := Text(Unknown)
-	if rule.Matches {
-		is = Cell{Text: rule.Status + " for " + Ago(rule.Since, now), Style: Warning}
-		if rule.Doubt != "" {
-			is.Text += " (" + rule.Doubt + ")"
-		}
-		expires = Text("never: it has no lastTransitionTime")
-		if rule.Expires != nil {
-			expires = Text(Clock(rule.Expires, now) + ", " + timeTo(rule.Expires.Time, now))
-		}
-	}
-	return []Cell{Text(rule.Condition), Text(rule.Duration), is, expires}
-}
-
-func timeTo(t, now time.Time) string {
-	if t.After(now) {
-		return "in " + t.Sub(now).Round(time.Second).String()
-	}
-	return now.Sub(t).Round(time.Second).String() + " ago"
 }
 
 // stepsOf is a table of the steps of a NodeHealthCheck, with the remediation objects of the node.

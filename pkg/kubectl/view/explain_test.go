@@ -91,7 +91,8 @@ func TestExplanation(t *testing.T) {
 	check := explanation.Checks[0]
 	require.Equal(t, "SoonUnhealthy", check.State)
 	require.Equal(t, now.Add(3*time.Minute), check.Unhealthy.Time)
-	require.Equal(t, []Rule{{Condition: "Ready=False", Duration: "5m0s", Status: "False", Matches: true, Since: ago(2 * time.Minute), Expires: new(metav1.NewTime(now.Add(3 * time.Minute)))}}, check.Rules)
+	require.Equal(t, "Ready=False", check.Trigger)
+	require.Equal(t, snapshot.NodeHealthChecks[0].Spec.UnhealthyConditions, check.Rules)
 	require.Equal(t, []Step{{Kind: "RebootTemplate", Template: "default/reboot"}}, check.Steps)
 	require.Equal(t, `node-node is held by "maintenance", until 03:09:00 (9m)`, LeaseOf(explanation))
 	require.Equal(t, []string{"A", "B"}, []string{explanation.Events[0].Reason, explanation.Events[1].Reason})

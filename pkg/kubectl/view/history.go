@@ -41,24 +41,13 @@ type FullHistory struct {
 	Running int `json:"running"`
 }
 
-// Episode is one episode of a node, or one remediation of a Machine.
+// Episode is one episode of a node, or one remediation of a Machine in the same form.
 type Episode struct {
 	// Check is the name of the health check, namespace/name for a MachineHealthCheck.
 	Check string `json:"check"`
-	// Node is the name of the node. A Machine without one has none.
-	Node    string `json:"node,omitempty"`
-	Machine string `json:"machine,omitempty"`
-	Trigger string `json:"trigger,omitempty"`
-
-	Detected metav1.Time  `json:"detected"`
-	Started  *metav1.Time `json:"started,omitempty"`
-	Fenced   *metav1.Time `json:"fenced,omitempty"`
-	Finished *metav1.Time `json:"finished,omitempty"`
-	Released *metav1.Time `json:"released,omitempty"`
-
-	// Outcome is how it ended, empty while it is open.
-	Outcome v1alpha1.EpisodeOutcome `json:"outcome,omitempty"`
-	Steps   []v1alpha1.EpisodeStep  `json:"steps,omitempty"`
+	// Machine is the Machine of a remediation. One without a node has only this name.
+	Machine          string `json:"machine,omitempty"`
+	v1alpha1.Episode `json:",inline"`
 	// Replacement is the Machine that replaces the one that was deleted.
 	Replacement string `json:"replacement,omitempty"`
 }
@@ -119,7 +108,7 @@ func NewHistory(snapshot *Snapshot, filter Filter, now time.Time) *History {
 	}
 	for _, nhc := range snapshot.NodeHealthChecks {
 		for i := range nhc.Status.RemediationHistory {
-			add(newEpisode(nhc.Name, &nhc.Status.RemediationHistory[i]))
+			add(Episode{Check: nhc.Name, Episode: nhc.Status.RemediationHistory[i]})
 		}
 		if kept := len(nhc.Status.RemediationHistory); kept > 0 && kept >= historyLimit(nhc) && (filter.Check == "" || filter.Check == nhc.Name) {
 			history.Full = append(history.Full, FullHistory{Check: nhc.Name, Kept: kept, Running: value(nhc.Status.RemediatingNodes)})
@@ -136,30 +125,16 @@ func NewHistory(snapshot *Snapshot, filter Filter, now time.Time) *History {
 	return history
 }
 
-func newEpisode(check string, episode *v1alpha1.Episode) Episode {
-	shown := Episode{
-		Check: check, Node: episode.Node, Detected: episode.Detected, Started: episode.Started, Fenced: episode.Fenced, Finished: episode.Finished,
-		Released: episode.Released, Outcome: episode.Outcome, Steps: episode.Steps,
-	}
-	if trigger := episode.Trigger; trigger != nil {
-		shown.Trigger = string(trigger.Type) + "=" + string(trigger.Status)
-	}
-	return shown
-}
-
 func newMachineEpisode(check string, remediation *machinev1beta1.Remediation) Episode {
-	shown := Episode{
-		Check: check, Machine: remediation.Machine, Trigger: remediation.Reason, Detected: remediation.Detected, Started: remediation.Started,
-		Fenced: remediation.Fenced, Finished: remediation.Finished, Released: remediation.Closed, Replacement: remediation.Replacement,
-	}
+	shown := Episode{Check: check, Machine: remediation.Machine, Replacement: remediation.Replacement, Episode: v1alpha1.Episode{
+		Detected: remediation.Detected, Started: remediation.Started, Fenced: remediation.Fenced, Finished: remediation.Finished, Released: remediation.Closed,
+		Trigger: &v1alpha1.Trigger{Type: remediation.ConditionType, Status: remediation.ConditionStatus, Reason: remediation.Reason},
+	}}
 	switch remediation.TargetKind {
 	case "Node":
 		shown.Node = remediation.TargetName
 	default:
 		shown.Machine = cmp.Or(shown.Machine, remediation.TargetName)
-	}
-	if remediation.ConditionType != "" {
-		shown.Trigger = string(remediation.ConditionType) + "=" + string(remediation.ConditionStatus)
 	}
 	switch {
 	case remediation.Finished != nil && remediation.Replacement != "":
@@ -221,12 +196,12 @@ func (h *History) Table(wide bool) Table {
 		episode := &h.Episodes[i]
 		cells := []Cell{Text(At(&episode.Detected, now)), Text(episode.Check), Text(episode.Target())}
 		if wide {
-			cells = append(cells, Text(cmp.Or(episode.Trigger, Unknown)), After(episode, episode.Started), After(episode, episode.Fenced),
+			cells = append(cells, Text(cmp.Or(triggerText(episode.Trigger), Unknown)), After(episode, episode.Started), After(episode, episode.Fenced),
 				After(episode, episode.Finished), After(episode, episode.Released))
 		} else {
 			cells = append(cells, Text(duration.HumanDuration(episode.End(now).Sub(episode.Detected.Time))))
 		}
-		table.Add(append(cells, Outcome(episode), Text(tried(episode, now)))...)
+		table.Add(append(cells, Outcome(episode.Outcome), Text(tried(episode, now)))...)
 	}
 	return table
 }
@@ -234,10 +209,9 @@ func (h *History) Table(wide bool) Table {
 // Print prints the episodes of a history, with more columns if it is wide.
 func (h *History) Print(printer *Printer, wide bool) {
 	sections := Sections{Printer: printer}
-	if len(h.Episodes) > 0 {
-		sections.Begin()
-		printer.Table(h.Table(wide))
-	}
+	table := h.Table(wide)
+	table.Title = ""
+	sections.Tables(table)
 	sections.Lines(noEpisodes(h))
 	sections.Lines(full(h))
 	sections.Lines(Partial(h.Missing))
@@ -283,27 +257,24 @@ func After(episode *Episode, t *metav1.Time) Cell {
 	return Text("+" + duration.HumanDuration(max(0, t.Sub(episode.Detected.Time))))
 }
 
-// kindOfOutcome is how outcomes are shown.
-var kindOfOutcome = map[v1alpha1.EpisodeOutcome]struct {
-	text  string
-	style Style
-}{
-	"":                          {"open", Warning},
-	v1alpha1.OutcomeRecovered:   {"recovered", Good},
-	v1alpha1.OutcomeReplaced:    {"replaced", Good},
-	v1alpha1.OutcomeCancelled:   {"cancelled", Faint},
-	v1alpha1.OutcomeDryRun:      {"dry run", Faint},
-	v1alpha1.OutcomeNodeDeleted: {"node deleted", Bad},
-	EndUnknown:                  {"closed", Bad},
-	v1alpha1.OutcomeRecoveredWithoutRemediation: {"by itself", Good},
+// outcomes is how outcomes are shown.
+var outcomes = map[v1alpha1.EpisodeOutcome]Cell{
+	"":                          {Text: "open", Style: Warning},
+	v1alpha1.OutcomeRecovered:   {Text: "recovered", Style: Good},
+	v1alpha1.OutcomeReplaced:    {Text: "replaced", Style: Good},
+	v1alpha1.OutcomeCancelled:   {Text: "cancelled", Style: Faint},
+	v1alpha1.OutcomeDryRun:      {Text: "dry run", Style: Faint},
+	v1alpha1.OutcomeNodeDeleted: {Text: "node deleted", Style: Bad},
+	EndUnknown:                  {Text: "closed", Style: Bad},
+	v1alpha1.OutcomeRecoveredWithoutRemediation: {Text: "by itself", Style: Good},
 }
 
 // Outcome says how an episode ended.
-func Outcome(episode *Episode) Cell {
-	if kind, known := kindOfOutcome[episode.Outcome]; known {
-		return Cell{Text: kind.text, Style: kind.style}
+func Outcome(outcome v1alpha1.EpisodeOutcome) Cell {
+	if cell, known := outcomes[outcome]; known {
+		return cell
 	}
-	return Text(string(episode.Outcome)) // Of a newer controller.
+	return Text(string(outcome)) // Of a newer controller.
 }
 
 // tried tells what was tried, with how long each step took.

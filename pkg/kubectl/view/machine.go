@@ -122,15 +122,15 @@ func (e *MachineExplanation) partOf(check *CheckOfMachine) Part {
 	part := Part{Title: "MachineHealthCheck " + e.Namespace + "/" + check.Name}
 	health, next := Cell{Text: "not reported as unhealthy", Style: Good}, "nothing, as long as the Machine is healthy"
 	if target := check.Target; target != nil {
-		health = Cell{Text: cmp.Or(target.Trigger, "not healthy yet"), Style: Warning}
+		health = Cell{Text: cmp.Or(triggerText(target.Trigger), "not healthy yet"), Style: Warning}
 		if target.Detected != nil {
-			health = Cell{Text: cmp.Or(target.Trigger, "unhealthy") + " since " + SinceWhen(target.Detected, now), Style: Bad}
+			health = Cell{Text: cmp.Or(triggerText(target.Trigger), "unhealthy") + " since " + SinceWhen(target.Detected, now), Style: Bad}
 		}
 		next = inTime(target.Decision, machineAdvice(target.Decision.Reason, check.Name, e), now)
 	}
 	part.Fields = append(part.Fields, Field{"Health", health})
 	if check.Target != nil {
-		part.Fields = append(part.Fields, Field{"Decision", decided(check.Target, now)})
+		part.Fields = append(part.Fields, Field{"Decision", decided(&check.Target.UnhealthyNode, now)})
 	}
 	if check.Held != nil {
 		part.Fields = append(part.Fields, Field{"Nothing new begins", Cell{Text: Because(check.Held.Reason, check.Held.Message), Style: Bad}})

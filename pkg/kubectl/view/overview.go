@@ -99,19 +99,11 @@ type Held struct {
 	Message string `json:"message,omitempty"`
 }
 
-// Target is a node, or a Machine, and what the controller has decided about it.
+// Target is a node as status lists it, or a Machine in the same form.
 type Target struct {
-	Name string `json:"name"`
+	v1alpha1.UnhealthyNode `json:",inline"`
 	// Node is the node of a Machine.
 	Node string `json:"node,omitempty"`
-	// Detected is since when the trigger holds.
-	Detected *metav1.Time       `json:"detected,omitempty"`
-	Trigger  string             `json:"trigger,omitempty"`
-	Decision *v1alpha1.Decision `json:"decision,omitempty"`
-	// Remediations are the remediation objects of the node.
-	Remediations []v1alpha1.Remediation `json:"remediations,omitempty"`
-	// HealthySince is set for a node that is healthy again and still has remediation objects.
-	HealthySince *metav1.Time `json:"healthySince,omitempty"`
 }
 
 // NewOverview returns the overview of a snapshot at the instant now.
@@ -144,7 +136,7 @@ func newCheck(nhc *v1alpha1.NodeHealthCheck, snapshot *Snapshot, now time.Time) 
 		check.Gate = &Gate{Open: gate.Open && gate.Observed > 0, NoNodes: gate.Observed == 0, NotHealthy: input.NotHealthy(), MaxNotHealthy: input.Limit()}
 	}
 	check.Storm = newStorm(nhc)
-	if allowed := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionRemediationAllowed); allowed != nil && allowed.Status == metav1.ConditionFalse {
+	if allowed := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionRemediationAllowed); allowed != nil && allowed.Status == metav1.ConditionFalse && (allowed.Reason != v1alpha1.ReasonStopped || check.Stopped == "") {
 		check.Held = &Held{Reason: allowed.Reason, Message: allowed.Message}
 	}
 	for _, condition := range status.Conditions {
@@ -153,7 +145,7 @@ func newCheck(nhc *v1alpha1.NodeHealthCheck, snapshot *Snapshot, now time.Time) 
 		}
 	}
 	for i := range status.UnhealthyNodes {
-		check.Nodes = append(check.Nodes, newTarget(&status.UnhealthyNodes[i]))
+		check.Nodes = append(check.Nodes, Target{UnhealthyNode: status.UnhealthyNodes[i]})
 	}
 	return check
 }
@@ -201,16 +193,6 @@ func newStorm(nhc *v1alpha1.NodeHealthCheck) *Storm {
 	return &Storm{Since: instant(storm.Since), CalmSince: instant(storm.CalmSince), End: instant(storm.End(rules)), CalmAt: rules.Threshold}
 }
 
-func newTarget(entry *v1alpha1.UnhealthyNode) Target {
-	target := Target{
-		Name: entry.Name, Detected: entry.Detected, Decision: entry.Decision, Remediations: entry.Remediations, HealthySince: entry.ConditionsHealthyTimestamp,
-	}
-	if trigger := entry.Trigger; trigger != nil {
-		target.Trigger = string(trigger.Type) + "=" + string(trigger.Status)
-	}
-	return target
-}
-
 // heldMachines says why nothing new begins for a whole MachineHealthCheck, nil if nothing prevents it.
 func heldMachines(mhc *machinev1beta1.MachineHealthCheck) *Held {
 	for _, condition := range mhc.Status.Conditions {
@@ -222,13 +204,23 @@ func heldMachines(mhc *machinev1beta1.MachineHealthCheck) *Held {
 }
 
 func newMachineTarget(machine *machinev1beta1.UnhealthyMachine) Target {
-	target := Target{Name: machine.Name, Node: machine.Node, Detected: machine.Detected, Decision: &machine.Decision}
+	target := Target{Node: machine.Node, UnhealthyNode: v1alpha1.UnhealthyNode{Name: machine.Name, Detected: machine.Detected, Decision: &machine.Decision}}
 	if trigger := machine.Trigger; trigger != nil {
-		if target.Trigger = trigger.Reason; trigger.Type != "" {
-			target.Trigger = string(trigger.Type) + "=" + string(trigger.Status)
-		}
+		target.Trigger = &v1alpha1.Trigger{Type: trigger.Type, Status: trigger.Status, Reason: trigger.Reason}
 	}
 	return target
+}
+
+// triggerText is the condition that makes a node unhealthy, or what is wrong with a Machine otherwise.
+func triggerText(trigger *v1alpha1.Trigger) string {
+	switch {
+	case trigger == nil:
+		return ""
+	case trigger.Type == "":
+		return trigger.Reason
+	default:
+		return string(trigger.Type) + "=" + string(trigger.Status)
+	}
 }
 
 // value returns what a pointer of a status points to, zero if it is absent.

@@ -137,7 +137,7 @@ func Notes(check *Check, next bool, now time.Time) (notes []Cell) {
 // heldNext says what it takes for something to begin again.
 func heldNext(check *Check) string {
 	text := advice(v1alpha1.DecisionReason(check.Held.Reason), check.Name, "NODE")
-	if check.Held.Reason == string(v1alpha1.DecidedGateClosed) {
+	if check.Held.Reason == v1alpha1.ReasonClosed {
 		text = cmp.Or(opening(check.Gate, check.NotHealthy()), text)
 	}
 	if text == "" || check.Storm != nil { // The numbers of a storm follow.

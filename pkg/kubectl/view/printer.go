@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"unicode/utf8"
 )
 
 // Style is what a text means. Colours only repeat what the text says.
@@ -84,7 +85,7 @@ func (p *Printer) Line(indent int, cells ...Cell) {
 				line.WriteString("\n" + strings.Repeat(" ", indent))
 				column = indent
 			}
-			column += Width(part)
+			column += utf8.RuneCountInString(part)
 			line.WriteString(p.styled(part, cell.Style))
 		}
 	}
@@ -118,7 +119,7 @@ func (p *Printer) styled(text string, style Style) string {
 // have fewer. A limit of zero keeps one line. A word that is longer than a line stays whole, so
 // that names can be copied.
 func wrap(text string, first, rest int) []string {
-	if first == 0 || Width(text) <= first {
+	if first == 0 || utf8.RuneCountInString(text) <= first {
 		return []string{text}
 	}
 	var lines []string
@@ -128,7 +129,7 @@ func wrap(text string, first, rest int) []string {
 			line = word
 			continue
 		}
-		if Width(line)+1+Width(word) > limit {
+		if utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > limit {
 			lines = append(lines, line)
 			line, limit = word, rest
 			continue

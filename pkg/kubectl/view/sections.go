@@ -22,20 +22,17 @@ func (s *Sections) Begin() {
 	s.printed = true
 }
 
-// Table prints a table below its title, nothing if it has no rows.
-func (s *Sections) Table(title string, table Table) {
-	if len(table.Rows) == 0 {
-		return
-	}
-	s.Begin()
-	s.Printer.Line(0, Cell{Text: title, Style: Heading})
-	s.Printer.Table(table)
-}
-
-// Tables prints tables below their titles.
+// Tables prints tables below their titles, nothing of those without rows.
 func (s *Sections) Tables(tables ...Table) {
 	for _, table := range tables {
-		s.Table(table.Title, table)
+		if len(table.Rows) == 0 {
+			continue
+		}
+		s.Begin()
+		if table.Title != "" {
+			s.Printer.Line(0, Cell{Text: table.Title, Style: Heading})
+		}
+		s.Printer.Table(table)
 	}
 }
 

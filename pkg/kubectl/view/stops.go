@@ -11,15 +11,15 @@ import (
 
 	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
-	"github.com/nhc-controller/nhc-controller/pkg/health"
+	"github.com/nhc-controller/nhc-controller/pkg/budget"
 )
 
 // Stop says by which RemediationBudget everything is stopped, empty if nothing is.
 func Stop(budgets []*nhcv1alpha1.RemediationBudget) string {
-	for _, budget := range budgets {
-		if StopsAll(budget) {
-			return withReason("RemediationBudget "+budget.Name+" stops everything: no remediation and no next step begins", strings.TrimSuffix(budget.Spec.Reason, ".")) +
-				". It goes on with " + EndOf(budget)
+	for _, b := range budgets {
+		if StopsAll(b) {
+			return withReason("RemediationBudget "+b.Name+" stops everything: no remediation and no next step begins", strings.TrimSuffix(b.Spec.Reason, ".")) +
+				". It goes on with " + EndOf(b)
 		}
 	}
 	return ""
@@ -80,11 +80,4 @@ func because(reason string) string {
 }
 
 // StopsAll reports whether a budget lets no remediation begin, at any time.
-func StopsAll(budget *nhcv1alpha1.RemediationBudget) bool {
-	spec := &budget.Spec
-	if spec.MachineSelector != nil || spec.NodeSelector == nil || len(spec.NodeSelector.MatchLabels)+len(spec.NodeSelector.MatchExpressions) > 0 || len(spec.ActiveDuring) > 0 || spec.MaxConcurrent == nil {
-		return false
-	}
-	most, ok := health.Scale(*spec.MaxConcurrent, 1)
-	return ok && most == 0
-}
+func StopsAll(b *nhcv1alpha1.RemediationBudget) bool { return budget.Parse(b).StopsAll() }

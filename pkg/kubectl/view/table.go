@@ -3,7 +3,10 @@
 
 package view
 
-import "strings"
+import (
+	"strings"
+	"unicode/utf8"
+)
 
 // gap is the number of columns between two cells of a table.
 const gap = 2
@@ -27,11 +30,8 @@ type Table struct {
 // Add adds a row.
 func (t *Table) Add(cells ...Cell) { t.Rows = append(t.Rows, cells) }
 
-// Table prints a table with its header. One without rows is not printed.
+// Table prints a table with its header.
 func (p *Printer) Table(table Table) {
-	if len(table.Rows) == 0 {
-		return
-	}
 	header := make([]Cell, len(table.Header))
 	for i, name := range table.Header {
 		header[i] = Cell{Text: name, Style: Heading}
@@ -48,7 +48,7 @@ func columnWidths(rows [][]Cell) []int {
 	widths := make([]int, len(rows[0])-1)
 	for _, row := range rows {
 		for i := range widths {
-			widths[i] = max(widths[i], Width(Clean(row[i].Text)))
+			widths[i] = max(widths[i], utf8.RuneCountInString(Clean(row[i].Text)))
 		}
 	}
 	return widths
@@ -58,12 +58,12 @@ func (p *Printer) row(row []Cell, widths []int) {
 	var cells []Cell
 	column := 0
 	for i, columns := range widths {
-		gap := strings.Repeat(" ", columns-Width(Clean(row[i].Text))+gap)
+		gap := strings.Repeat(" ", columns-utf8.RuneCountInString(Clean(row[i].Text))+gap)
 		cells = append(cells, row[i], Text(gap))
-		column += Width(Clean(row[i].Text)) + len(gap)
+		column += utf8.RuneCountInString(Clean(row[i].Text)) + len(gap)
 	}
 	last := row[len(row)-1]
-	if p.Width > 0 && column+Width(Clean(last.Text)) > p.Width && p.Width-column < leastColumns {
+	if p.Width > 0 && column+utf8.RuneCountInString(Clean(last.Text)) > p.Width && p.Width-column < leastColumns {
 		p.Line(0, cells...)
 		column, cells = ownLineIndent, []Cell{Text(strings.Repeat(" ", ownLineIndent))}
 	}

@@ -75,7 +75,7 @@ func together(targets []Target, apart bool, now time.Time) (rows []*alike) {
 	known := map[string]*alike{}
 	for i := range targets {
 		target := &targets[i]
-		row := &alike{first: target, names: []string{target.Name}, detected: target.Detected, why: Why(target, now)}
+		row := &alike{first: target, names: []string{target.Name}, detected: target.Detected, why: Why(&target.UnhealthyNode, now)}
 		key := State(target.Decision).Text + place.ReplaceAllString(row.why, "")
 		other := known[key]
 		if other == nil || apart {
@@ -100,7 +100,7 @@ func (a *alike) cells(check, noun, last string, wide bool, now time.Time) []Cell
 	}
 	cells := []Cell{Text(check), name, Text(Ago(a.detected, now)), State(a.first.Decision), because}
 	if wide {
-		cells = slices.Insert(cells, 3, Text(cmp.Or(a.first.Trigger, Unknown)), Text(last))
+		cells = slices.Insert(cells, 3, Text(cmp.Or(triggerText(a.first.Trigger), Unknown)), Text(last))
 	}
 	return cells
 }
@@ -123,9 +123,9 @@ func State(decision *v1alpha1.Decision) Cell {
 }
 
 // Why is the reason of a decision, and when time alone changes it.
-func Why(target *Target, now time.Time) string {
+func Why(entry *v1alpha1.UnhealthyNode, now time.Time) string {
 	text := Unknown
-	if decision := target.Decision; decision != nil {
+	if decision := entry.Decision; decision != nil {
 		text = Because(string(decision.Reason), decision.Message)
 		if until := decision.NextCheckTime; until != nil {
 			word := "until"
@@ -135,8 +135,8 @@ func Why(target *Target, now time.Time) string {
 			text += fmt.Sprintf("; %s %s (%s)", word, Clock(until, now), In(until, now))
 		}
 	}
-	if target.HealthySince != nil {
-		text += "; healthy for " + Ago(target.HealthySince, now)
+	if entry.ConditionsHealthyTimestamp != nil {
+		text += "; healthy for " + Ago(entry.ConditionsHealthyTimestamp, now)
 	}
 	return text
 }

@@ -122,11 +122,16 @@ const ConditionRemediationAllowed = "RemediationAllowed"
 // that tools that know no other condition see it. The reason is that of the condition that says more.
 const ConditionStalled = "Stalled"
 
-// Reasons of the condition RemediationAllowed. While it is False, most reasons are the
-// [DecisionReason] that holds for all nodes.
+// Reasons of the condition RemediationAllowed, which are a column of kubectl get. While it is False, the others are
+// the [DecisionReason] that holds for all nodes.
 const (
-	// ReasonGateOpen is the reason while the condition is True.
-	ReasonGateOpen = "GateOpen"
+	// ReasonOpen is the reason while the condition is True.
+	ReasonOpen = "Open"
+	// ReasonClosed is the reason while too few nodes are healthy: the decisions are [DecidedGateClosed].
+	ReasonClosed = "Closed"
+	// ReasonStopped is the reason while only a RemediationBudget that stops everything is in the way: the decisions
+	// are [DecidedBudgetExhausted].
+	ReasonStopped = "Stopped"
 	// ReasonNoNodes is the reason while the selector selects no Node: there is none that could
 	// have a decision.
 	ReasonNoNodes = "NoNodes"

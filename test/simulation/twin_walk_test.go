@@ -1,0 +1,102 @@
+// Copyright The nhc-controller Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package simulation
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+)
+
+// mostTwins is how many twins a walk has. Each begins reaction after something has ended, and leads for a moment only:
+// what wakes the leader meanwhile would hide that it slept.
+const mostTwins, reaction, moment = 5, 2 * time.Second, 5 * time.Second
+
+// awaiting are the reasons of decisions that the end of something else changes.
+var awaiting = sets.New(v1alpha1.DecidedControlPlaneBusy, v1alpha1.DecidedEtcdQuorum, v1alpha1.DecidedForeignRemediation, v1alpha1.DecidedLeaseTaken,
+	v1alpha1.DecidedAwaitingDeletion, v1alpha1.DecidedBudgetExhausted, v1alpha1.DecidedMachineHealthCheck)
+
+// compareAfterEnd compares the leader with a twin two seconds after something has ended that others wait for: by then the
+// leader has to be awake (spec 21.3). A twin cannot know what the leader knows by a wrong clock (spec 7.2) or of the group
+// of what is gone (spec B3.2), nor which events were due while none of the two led.
+func (c *cluster) compareAfterEnd() {
+	ended := c.lastEnd()
+	if ended.IsZero() || !c.undisturbed() || !c.anyWaits() {
+		return
+	}
+	time.Sleep(time.Until(ended.Add(reaction)))
+	synctest.Wait()
+	if !c.undisturbed() || c.anyMisreported() || (c.budgeted && c.anyGone()) {
+		return
+	}
+	c.twinsLeft--
+	c.seen["twins in the walk"]++
+	c.compareTwin("after an end", moment)
+}
+
+// lastEnd returns when something has ended since the last call, zero if nothing has.
+func (c *cluster) lastEnd() (ended time.Time) {
+	for _, change := range c.server.Changes(c.looked) {
+		c.looked++
+		switch {
+		case change.Type == watch.Deleted && change.Resource != events, change.Resource == leases && change.User != controllerUser, change.Resource == budgets:
+			ended = change.Time
+		}
+	}
+	return ended
+}
+
+// undisturbed reports whether nothing goes wrong.
+func (c *cluster) undisturbed() bool {
+	quiet := c.quietSince().Before(time.Now())
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	denied := slices.Contains(slices.Collect(maps.Values(c.denied)), true)
+	return quiet && !denied && c.deathIn == 0
+}
+
+// anyWaits reports whether a node or Machine waits for the end of something.
+func (c *cluster) anyWaits() (found bool) {
+	for _, object := range append(c.server.List(nhcs), c.server.List(mhcs)...) {
+		eachDecision(object.Object, func(decision map[string]any) {
+			found = found || awaiting.Has(v1alpha1.DecisionReason(fmt.Sprint(decision["reason"])))
+		})
+	}
+	return found
+}
+
+// anyGone reports whether something is under remediation whose Node is gone.
+func (c *cluster) anyGone() bool {
+	for _, cr := range c.crs() {
+		if c.node(cr.Node) == nil {
+			return true
+		}
+	}
+	for _, mhc := range c.server.List(mhcs) {
+		for _, entry := range entriesOf(mhc.Object, "unhealthyMachines") {
+			machine := c.server.Get(c.machines.gvr(), machineKey(fmt.Sprint(entry["name"])))
+			if machine == nil || c.node(nodeOf(machine)) == nil {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// anyMisreported reports whether a Node has a time from a wrong clock.
+func (c *cluster) anyMisreported() bool {
+	return slices.ContainsFunc(c.server.List(nodes), func(node *unstructured.Unstructured) bool {
+		return slices.ContainsFunc(entriesOf(node.Object, "conditions"), func(condition map[string]any) bool {
+			return c.misreported.Has(node.GetName() + " " + fmt.Sprint(condition["lastTransitionTime"]))
+		})
+	})
+}
