@@ -73,7 +73,7 @@ func (s *machineSet) sync() (deleted int) {
 	var results []TargetResult
 	for _, plan := range NewPlans(s.policy, targets, s.now) {
 		result := TargetResult{Plan: &plan, Outcome: &remediation.Outcome{}}
-		if plan.Begins() {
+		if plan.Creates() {
 			rounds, created := plan.Target.Rounds, plan.Target.Machine.CreationTimestamp.Time
 			if rounds.belongs(created) {
 				rounds.Count--

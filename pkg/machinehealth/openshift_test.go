@@ -149,7 +149,7 @@ func findOurs(simple *simpleCheck, machines []simpleMachine) findings {
 	plans := NewPlans(p, targets, now)
 	for i := range plans {
 		plan := &plans[i]
-		if plan.Begins() && byName[plan.Target.Machine.Name].withheld {
+		if plan.Creates() && byName[plan.Target.Machine.Name].withheld {
 			p.Withhold(plan, &remediation.Withholding{Reason: v1alpha1.DecidedControlPlaneBusy}, now)
 		}
 		for _, action := range plan.Actions {

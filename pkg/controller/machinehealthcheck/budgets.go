@@ -30,7 +30,7 @@ func (c *Controller) askBudgets(s *snapshot, plans []machinehealth.Plan, now tim
 	var candidates []budget.Request
 	for i := range plans {
 		if plan := &plans[i]; plan.Candidate && plan.Withheld == nil {
-			candidates = append(candidates, budget.Request{Node: slotName(plan.Target.Machine), Since: plan.Target.UnhealthySince, Begins: plan.Begins()})
+			candidates = append(candidates, budget.Request{Node: slotName(plan.Target.Machine), Since: plan.Target.UnhealthySince, Begins: plan.Creates()})
 		}
 	}
 	refusals, revision := c.Budgets.Admit(c.Asker(keyOf(s.check).String()), candidates)
@@ -42,7 +42,7 @@ func (c *Controller) askBudgets(s *snapshot, plans []machinehealth.Plan, now tim
 		}
 		if refusal := refusals[slotName(plan.Target.Machine)]; refusal != nil {
 			s.policy.Withhold(plan, &remediation.Withholding{Reason: v1alpha1.DecidedBudgetExhausted, Message: refusal.Text(), Until: refusal.Until}, now)
-		} else if plan.Begins() {
+		} else if plan.Creates() {
 			reserved = append(reserved, plan)
 		}
 	}

@@ -50,28 +50,6 @@ func (c *Controller) registerHandlers(ctx context.Context) error {
 	return s.Err
 }
 
-// keyOf returns the key of a MachineHealthCheck.
-func keyOf(check *v1beta1.MachineHealthCheck) cache.ObjectName {
-	return cache.NewObjectName(check.Namespace, check.Name)
-}
-
-// readCheck is a MachineHealthCheck of the cache, as its criteria were read.
-type readCheck struct {
-	check    *v1beta1.MachineHealthCheck
-	criteria machinehealth.Criteria
-}
-
-// criteriaOf returns the criteria of a MachineHealthCheck of the cache. They are read once, because one
-// sync of a NodeHealthCheck may look up thousands of Nodes. Callers must not change them.
-func (c *Controller) criteriaOf(check *v1beta1.MachineHealthCheck) *machinehealth.Criteria {
-	if found, ok := c.read.Load(keyOf(check)); ok && found.(*readCheck).check == check {
-		return &found.(*readCheck).criteria
-	}
-	read := &readCheck{check: check, criteria: machinehealth.NewCriteria(check)}
-	c.read.Store(keyOf(check), read)
-	return &read.criteria
-}
-
 // checkChanged handles a MachineHealthCheck that was created (old is nil) or updated. It concerns
 // those that may share Machines with it, too.
 func (c *Controller) checkChanged(old, check *v1beta1.MachineHealthCheck) {

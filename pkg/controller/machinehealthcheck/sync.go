@@ -88,12 +88,12 @@ func (c *Controller) limit(s *snapshot, plans []machinehealth.Plan, now time.Tim
 		if !takesSlot(plan) {
 			continue
 		}
-		if busy := c.busy(plan.Target.Machine, s.state.entries[plan.Target.Machine.Name]); busy != nil {
-			s.policy.Withhold(plan, busy, now)
+		if taken := c.slotTaken(plan.Target.Machine, s.state.entries[plan.Target.Machine.Name]); taken != nil {
+			s.policy.Withhold(plan, taken, now)
 			plan.Recheck = health.Earliest(plan.Recheck, now.Add(slotRecheck))
 		}
 	}
 }
 
 // takesSlot reports whether a plan begins the remediation of a control plane Machine.
-func takesSlot(plan *machinehealth.Plan) bool { return plan.Begins() && plan.Target.ControlPlane }
+func takesSlot(plan *machinehealth.Plan) bool { return plan.Creates() && plan.Target.ControlPlane }

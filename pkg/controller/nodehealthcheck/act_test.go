@@ -4,6 +4,7 @@
 package nodehealthcheck
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/execute"
 )
 
 // failing returns the plans of a number of nodes, and their failed outcomes.
@@ -70,15 +72,15 @@ func TestDeferredPlansAreNotAttempts(t *testing.T) {
 	t.Parallel()
 	c, s := bareController(), testSnapshot(testCheck(), testNode("n"))
 	node := &s.nodes[0]
-	s.state.attempts.Failed(keyOf(node), &remediation.Outcome{Err: errors.New("denied")}, epoch)
+	s.state.attempts.Failed(attemptOf(node), &remediation.Outcome{Err: errors.New("denied")}, epoch)
 	s.state.releasing.Insert("n")
 	node.Lease = &coordinationv1.Lease{}
 	plan := &remediation.NodePlan{Node: node, Actions: []remediation.Action{remediation.Create{}}}
 	c.rememberOutcomes(t.Context(), s, []remediation.NodeResult{{Plan: plan, Outcome: &remediation.Outcome{Result: remediation.Deferred}}})
-	require.NotZero(t, s.state.attempts.Of(keyOf(node)).Due)
+	require.NotZero(t, s.state.attempts.Of(attemptOf(node)).Due)
 	require.True(t, s.state.releasing.Has("n"))
 	c.rememberOutcomes(t.Context(), s, []remediation.NodeResult{{Plan: plan, Outcome: &remediation.Outcome{Result: remediation.Created}}})
-	require.Zero(t, s.state.attempts.Of(keyOf(node)).Due)
+	require.Zero(t, s.state.attempts.Of(attemptOf(node)).Due)
 	require.False(t, s.state.releasing.Has("n"))
 }
 
@@ -107,11 +109,14 @@ func TestOutdated(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := newPreflight(testCheck(), clocktesting.NewFakePassiveClock(epoch))
-			require.False(t, p.outdated(p.snapshot))
+			acting := p.acting(p.snapshot, &remediation.Policy{}, nil)
+			acting.Confirm = func(context.Context, int) (execute.Confirmation, error) {
+				return execute.Confirmation{Refusal: v1alpha1.DecidedRecovering}, nil
+			}
+			plan := &remediation.NodePlan{Node: &remediation.Node{}, Actions: []remediation.Action{remediation.Confirm{}}}
+			require.Equal(t, remediation.Recovered, acting.Act(t.Context(), []*remediation.NodePlan{plan})[0].Outcome.Result)
 			tc.event(t, p)
-			require.Equal(t, tc.want, p.outdated(p.snapshot))
-			plan := &remediation.NodePlan{Node: &remediation.Node{}}
-			require.Equal(t, tc.want, p.newActor(p.snapshot, &remediation.Policy{}).carryOut(t.Context(), plan).Result == remediation.Deferred)
+			require.Equal(t, tc.want, acting.Act(t.Context(), []*remediation.NodePlan{plan})[0].Outcome.Result == remediation.Deferred)
 		})
 	}
 }

@@ -4,13 +4,10 @@
 package nodehealthcheck
 
 import (
-	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/budget"
 	"github.com/nhc-controller/nhc-controller/pkg/evaluation"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
@@ -54,7 +51,7 @@ func (c *Controller) Observe(node string) budget.Observation {
 		}
 	}
 	if !observed.Remediating {
-		observed.Remediating = c.recordedUnread(node)
+		observed.Remediating = c.namedUnread(node)
 	}
 	return observed
 }
@@ -76,35 +73,6 @@ func (c *Controller) Remediating() (names []string) {
 		}
 	}
 	return names
-}
-
-// recordedUnread reports whether status names a CR of a node whose kind cannot be read: it counts
-// as existing (spec 6.8).
-func (c *Controller) recordedUnread(node string) bool {
-	unread := c.unreadKinds()
-	if len(unread) == 0 {
-		return false
-	}
-	nhcs, _ := c.nhcs.List(labels.Everything()) // A cache in memory has no errors.
-	return slices.ContainsFunc(nhcs, func(nhc *v1alpha1.NodeHealthCheck) bool {
-		return slices.ContainsFunc(nhc.Status.UnhealthyNodes, func(entry v1alpha1.UnhealthyNode) bool {
-			return entry.Name == node && slices.ContainsFunc(entry.Remediations, func(cr v1alpha1.Remediation) bool {
-				return unread[cr.Resource.GroupVersionKind().GroupKind()]
-			})
-		})
-	})
-}
-
-// unreadKinds returns the kinds of CRs that are wanted and cannot be read.
-func (c *Controller) unreadKinds() map[schema.GroupKind]bool {
-	unread := map[schema.GroupKind]bool{}
-	nhcs, _ := c.nhcs.List(labels.Everything())
-	for kind := range c.slotKinds(nhcs) {
-		if _, err := c.remediations.Cache(kind); err != nil && !c.remediations.Gone(kind) {
-			unread[kind] = true
-		}
-	}
-	return unread
 }
 
 // Names returns the names of the NodeHealthChecks.

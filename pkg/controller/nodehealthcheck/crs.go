@@ -196,17 +196,31 @@ func (c *Controller) unread(kind schema.GroupKind) bool {
 	return err != nil && !c.remediations.Gone(kind)
 }
 
-// namedUnread reports whether the status of a NodeHealthCheck names a CR for the node
-// that cannot be read: it counts as existing (spec 6.8).
-func (c *Controller) namedUnread(node string) bool {
-	nhcs, err := c.nhcs.List(labels.Everything())
-	if err != nil {
-		return true
+// unreadKinds returns the kinds of CRs that are wanted and cannot be read.
+func (c *Controller) unreadKinds() map[schema.GroupKind]bool {
+	unread := map[schema.GroupKind]bool{}
+	nhcs, _ := c.nhcs.List(labels.Everything())
+	for kind := range c.slotKinds(nhcs) {
+		if c.unread(kind) {
+			unread[kind] = true
+		}
 	}
-	unread := func(cr v1alpha1.Remediation) bool { return c.unread(cr.Resource.GroupVersionKind().GroupKind()) }
+	return unread
+}
+
+// namedUnread reports whether status names a CR of a node whose kind cannot be read: it counts
+// as existing (spec 6.8).
+func (c *Controller) namedUnread(node string) bool {
+	unread := c.unreadKinds()
+	if len(unread) == 0 {
+		return false
+	}
+	nhcs, _ := c.nhcs.List(labels.Everything()) // A cache in memory has no errors.
 	return slices.ContainsFunc(nhcs, func(nhc *v1alpha1.NodeHealthCheck) bool {
 		return slices.ContainsFunc(nhc.Status.UnhealthyNodes, func(entry v1alpha1.UnhealthyNode) bool {
-			return entry.Name == node && slices.ContainsFunc(entry.Remediations, unread)
+			return entry.Name == node && slices.ContainsFunc(entry.Remediations, func(cr v1alpha1.Remediation) bool {
+				return unread[cr.Resource.GroupVersionKind().GroupKind()]
+			})
 		})
 	})
 }
