@@ -164,7 +164,7 @@ test-unit: _output/tests ## Run the tests that need no control plane.
 # The programs with the race detector in them.
 .PHONY: build-race
 build-race: c-compiler
-	$(WITH_RACE) go build -race -o bin/race/ ./cmd/nhc-controller ./cmd/nhc-dashboard
+	$(WITH_RACE) go build -race -o bin/race/ ./cmd/nhc-controller
 
 # The programs that the integration tests run: bin, or bin/race as in nightly-race.
 PROGRAMS ?= bin
@@ -363,7 +363,7 @@ test/dashboard/node_modules: test/dashboard/package-lock.json
 
 # A module of its own. Not part of test: it needs a browser.
 .PHONY: test-dashboard
-test-dashboard: localkube build test/dashboard/node_modules ## Test the dashboard of kubectl nhc in a browser (needs npm, and Chromium or NHC_BROWSER).
+test-dashboard: test/dashboard/node_modules ## Test the dashboard of kubectl nhc in a browser (needs npm, and Chromium or NHC_BROWSER).
 	go -C test/dashboard test -count=1 -parallel 2 -timeout 20m $(TEST_FLAGS) ./...
 
 .PHONY: screenshots

@@ -38,17 +38,12 @@ type waiter struct {
 	// yields means that the candidate comes after all others, because it got a place and did
 	// not begin.
 	yields bool
-	// lines are the groups that refuse it, in order of the names of their budgets.
-	lines []line
+	// refusedBy are the names of the budgets that refuse it, sorted.
+	refusedBy []string
 	// admitted means that no budget refuses it, and that it takes no place: it continues, or does not begin for
 	// another reason, for example a dry run or a taken lease. Its asker is woken when a budget refuses it (spec 5.6, P2).
 	admitted bool
 }
-
-// line is the waiting line of one group of a budget.
-type line struct{ budget, group string }
-
-func (g *group) line() line { return line{g.budget.Name, g.name} }
 
 // compare has the order of spec B4.1: first the candidate that has been unhealthy for the
 // longest time, then by name. Those that yield come last.
@@ -95,7 +90,7 @@ func (c *Counts) Admit(asker Asker, requests []Request, now time.Time) map[strin
 	}
 	c.look(now)
 	waiting := &queue{}
-	first := map[*waiter]finding{}
+	refusals := map[string]*Refusal{}
 	a := attempt{Counts: c, now: now}
 	for _, w := range c.before(asker, requests, now) {
 		if w.asker != asker { // Takes its place from those that follow.
@@ -105,7 +100,7 @@ func (c *Counts) Admit(asker Asker, requests []Request, now time.Time) map[strin
 			continue
 		}
 		if a.refuses(w, true) {
-			first[w] = a.found[0]
+			refusals[w.Node] = a.found[0].refusal(now)
 			waiting.waiters = append(waiting.waiters, w)
 		} else if w.Begins && !w.Continues {
 			a.keep(w)
@@ -117,39 +112,6 @@ func (c *Counts) Admit(asker Asker, requests []Request, now time.Time) map[strin
 	a.end()
 	if len(waiting.waiters) > 0 {
 		c.waiting[asker] = waiting
-	}
-	return c.refusals(waiting.waiters, first, now)
-}
-
-// refusals returns the first finding about each waiter in words, by node. Waiters that only the same group of a
-// budget refuses wait in line (spec B5.1).
-func (c *Counts) refusals(refused []*waiter, first map[*waiter]finding, now time.Time) map[string]*Refusal {
-	waiters := map[line][]*waiter{}
-	for _, found := range first {
-		waiters[found.group.line()] = nil
-	}
-	for _, waiting := range c.waiting {
-		for _, w := range waiting.waiters {
-			for _, line := range w.lines {
-				if before, asked := waiters[line]; asked && w.Begins && !w.Continues {
-					waiters[line] = append(before, w)
-				}
-			}
-		}
-	}
-	places := map[*waiter]int{}
-	for line, all := range waiters {
-		slices.SortFunc(all, (*waiter).compare)
-		for i, w := range all {
-			if found, asked := first[w]; asked && found.group.line() == line {
-				places[w] = i + 1
-			}
-		}
-	}
-	refusals := make(map[string]*Refusal, len(refused))
-	for _, w := range refused {
-		found := first[w]
-		refusals[w.Node] = found.refusal(places[w], len(waiters[found.group.line()]), now)
 	}
 	return refusals
 }
@@ -246,9 +208,9 @@ func (a *attempt) refuses(w *waiter, all bool) bool {
 		}
 	}
 	if all {
-		w.lines = w.lines[:0]
+		w.refusedBy = w.refusedBy[:0]
 		for i := range a.found {
-			w.lines = append(w.lines, a.found[i].group.line())
+			w.refusedBy = append(w.refusedBy, a.found[i].group.budget.Name)
 		}
 	}
 	return len(a.found) > 0

@@ -240,32 +240,3 @@ func TestBudgetsComeAndGo(t *testing.T) {
 	c.SetBudget(Parse(budget("a", maxConcurrent("1"))), nil)
 	require.Equal(t, map[string]string{"n2": "a: 1 of at most 1 nodes are under remediation"}, begin(c, nhc("y"), noon, due("n2", 1)), "it began when there was no budget")
 }
-
-// TestPlaces: each node that waits has a place among those that the same group of a budget refuses, over all health checks;
-// what something else refuses has none (spec B5.1).
-func TestPlaces(t *testing.T) {
-	t.Parallel()
-	c := counts(budgets(budget("b", maxConcurrent("1"), byZone)))
-	c.SetNode("running", remediated("a"))
-	for _, node := range []string{"n1", "n2", "n3", "m1", "held"} {
-		c.SetNode(node, notReady("a"))
-	}
-	c.SetNode("else", remediated("c"))
-	c.SetNode("far", notReady("c"))
-	begin(c, nhc("x"), noon, due("m1", 20), due("far", 50))
-	places := func(asker Asker, requests ...Request) map[string]string {
-		places := map[string]string{}
-		for node, refusal := range c.Admit(asker, requests, noon) {
-			places[node] = refusal.Place
-		}
-		return places
-	}
-	require.Equal(t, map[string]string{"n1": "1st of 4", "n2": "3rd of 4", "n3": "4th of 4", "held": ""},
-		places(nhc("y"), due("n1", 30), due("n2", 10), due("n3", 10), Request{Node: "held", Since: after(-time.Hour)}))
-	require.Equal(t, map[string]string{"m1": "2nd of 4", "far": ""}, places(nhc("x"), due("m1", 20), due("far", 50)))
-	require.Equal(t, "b a: 1 of at most 1 nodes are under remediation (2nd of 4 that wait)", c.Admit(nhc("x"), []Request{due("m1", 20)}, noon)["m1"].Text())
-	require.Equal(t, "b: no", (&Refusal{Message: "b: no"}).Text())
-	for n, want := range map[int]string{1: "1st", 2: "2nd", 3: "3rd", 4: "4th", 11: "11th", 12: "12th", 13: "13th", 21: "21st", 102: "102nd", 111: "111th", 100: "100th"} {
-		require.Equal(t, want, ordinal(n))
-	}
-}

@@ -38,15 +38,17 @@ func FuzzSchedule(f *testing.F) {
 		}
 		require.Positive(t, d)
 		now := time.Unix(abs(seconds)%253_402_300_800, 0) // Before the year 10000.
-		moment := w.next(now)
+		moment := w.schedule.Next(now)
+		if moment.IsZero() {
+			return // None in five years.
+		}
 		require.True(t, moment.After(now))
-		require.True(t, moment.Before(now.AddDate(9, 0, 0)), "a leap day is at most eight years away")
-		require.Equal(t, moment, w.next(moment.Add(-1)), "it does not depend on where the search begins")
+		require.Equal(t, moment, w.schedule.Next(moment.Add(-1)), "it does not depend on where the search begins")
 
 		windows := []window{w}
 		before, at := phaseAt(windows, moment.Add(-1)), phaseAt(windows, moment)
 		require.True(t, at.applies, "it opens")
-		require.Equal(t, w.next(moment.Add(-1-w.duration)).Before(moment), before.applies)
+		require.Equal(t, w.schedule.Next(moment.Add(-1-w.duration)).Before(moment), before.applies)
 		for _, phase := range []phase{before, at, phaseAt(windows, now)} {
 			require.True(t, phase.covers(phase.from))
 			require.True(t, phase.recheck.After(phase.from))

@@ -4,7 +4,6 @@
 package budget
 
 import (
-	"maps"
 	"strings"
 	"time"
 )
@@ -60,8 +59,6 @@ type group struct {
 	observed, unhealthy, remediating int
 	// reserved are when the remediations of nodes with a reservation began, by node.
 	reserved map[string]time.Time
-	// attempts are the nodes whose reservation status does not show.
-	attempts map[string]*countedNode
 }
 
 // groupOfBudget finds the group of a budget among those of a node, which are in order of the
@@ -80,12 +77,6 @@ func (g *group) add(name string, node *countedNode) {
 			g.reserved = map[string]time.Time{}
 		}
 		g.reserved[name] = node.reservation.at
-		if node.reservation.pending() {
-			if g.attempts == nil {
-				g.attempts = map[string]*countedNode{}
-			}
-			g.attempts[name] = node
-		}
 	}
 }
 
@@ -93,30 +84,9 @@ func (g *group) add(name string, node *countedNode) {
 func (g *group) remove(name string, node *countedNode) {
 	g.count(node, -1)
 	delete(g.reserved, name)
-	delete(g.attempts, name)
 	if g.observed == 0 {
 		delete(g.budget.groups, g.name)
 	}
-}
-
-// shown returns the group as status shows it: without reservations that may still be refused. Otherwise
-// the numbers would change twice for a remediation that never began.
-func (g *group) shown() *group {
-	if len(g.attempts) == 0 {
-		return g
-	}
-	shown := *g
-	shown.reserved = maps.Clone(g.reserved)
-	for name, node := range g.attempts {
-		delete(shown.reserved, name)
-		shown.count(node, -1)
-		without := *node
-		without.reservation = nil
-		if _, counts := without.countsIn(g.budget.Budget); counts {
-			shown.count(&without, 1)
-		}
-	}
-	return &shown
 }
 
 func (g *group) count(node *countedNode, by int) {

@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/nhc-controller/nhc-controller/pkg/health"
@@ -19,19 +18,8 @@ type Refusal struct {
 	Budget string
 	// Message has the numbers (spec B5.1).
 	Message string
-	// Place is the place in the waiting line, such as 3rd of 7. It is empty for a node that waits
-	// alone.
-	Place string
 	// Until is when time alone may change that, zero if it does not.
 	Until time.Time
-}
-
-// Text is the Message with the Place.
-func (r *Refusal) Text() string {
-	if r.Place == "" {
-		return r.Message
-	}
-	return r.Message + " (" + r.Place + " that wait)"
 }
 
 // finding is the reason for which a group refuses a candidate. One of the fields is set.
@@ -103,8 +91,8 @@ func (g *group) check(w *waiter, node *countedNode, now time.Time) (found findin
 	return found, false
 }
 
-// refusal puts a finding into the words of spec B5.1. place is the place in the line of so many waiters, 0 for none.
-func (f *finding) refusal(place, of int, now time.Time) *Refusal {
+// refusal puts a finding into the words of spec B5.1.
+func (f *finding) refusal(now time.Time) *Refusal {
 	b := f.group.budget
 	refusal := &Refusal{Budget: b.Name, Message: b.Name, Until: b.at(now).until}
 	if b.topologyKey != "" && !f.invalid {
@@ -125,23 +113,11 @@ func (f *finding) refusal(place, of int, now time.Time) *Refusal {
 	if !refusal.Until.IsZero() {
 		refusal.Message += ", until " + format(refusal.Until)
 	}
-	if place > 0 && of > 1 && !f.invalid && f.taken == nil {
-		refusal.Place = fmt.Sprintf("%s of %d", ordinal(place), of)
-	}
 	refusal.Until = health.Earliest(refusal.Until, f.next)
 	if b.Reason != "" {
 		refusal.Message += ". " + b.Reason
 	}
 	return refusal
-}
-
-// ordinal returns 1st, 2nd, and so on.
-func ordinal(n int) string {
-	suffix := "th"
-	if n%100 < 11 || n%100 > 13 {
-		suffix = map[int]string{1: "st", 2: "nd", 3: "rd"}[n%10]
-	}
-	return strconv.Itoa(n) + cmp.Or(suffix, "th")
 }
 
 // format returns an instant as messages have it.

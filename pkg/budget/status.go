@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -57,13 +56,11 @@ func (c *Counts) Status(name string, old *nhcv1alpha1.RemediationBudgetStatus, n
 func (b *counted) report(now time.Time) []nhcv1alpha1.BudgetGroup {
 	groups := slices.Grow([]nhcv1alpha1.BudgetGroup(nil), len(b.groups))
 	for _, g := range b.groups {
-		if g = g.shown(); g.observed > 0 {
-			groups = append(groups, g.report(now))
-		}
+		groups = append(groups, g.report(now))
 	}
 	empty := sets.KeySet(b.started).Union(sets.KeySet(b.within))
 	for name := range empty {
-		if g := b.group(name).shown(); g.observed == 0 && (now.Before(b.nextStart(b.started[name])) || now.Before(g.cooledDown())) {
+		if g := b.group(name); g.observed == 0 && (now.Before(b.nextStart(b.started[name])) || now.Before(g.cooledDown())) {
 			groups = append(groups, g.report(now))
 		}
 	}
@@ -117,7 +114,7 @@ func (c *Counts) waitingFor(budget string) []string {
 	var nodes []string
 	for _, waiting := range c.waiting {
 		for _, w := range waiting.waiters {
-			if w.Begins && slices.ContainsFunc(w.lines, func(l line) bool { return l.budget == budget }) {
+			if w.Begins && slices.Contains(w.refusedBy, budget) {
 				nodes = append(nodes, w.Node)
 			}
 		}
@@ -166,14 +163,10 @@ func (b *counted) setConditions(conditions *[]metav1.Condition, waiting []string
 const maxNamed, maxMessage = 10, 1024
 
 func explainWaiting(nodes []string) string {
-	named, more := nodes[:min(len(nodes), maxNamed)], ""
-	if len(nodes) > maxNamed {
-		more = fmt.Sprintf(" and %d more", len(nodes)-maxNamed)
-	}
 	if len(nodes) == 1 {
-		return "1 node waits: " + named[0]
+		return "1 node waits: " + nodes[0]
 	}
-	return fmt.Sprintf("%d nodes wait: %s%s", len(nodes), strings.Join(named, ", "), more)
+	return fmt.Sprintf("%d nodes wait: %s", len(nodes), object.First(maxNamed, nodes))
 }
 
 // Event is one event on a budget.

@@ -300,31 +300,3 @@ func TestNamesake(t *testing.T) {
 	c.SetBudget(Parse(namesake), PastOf(namesake, noon))
 	require.Equal(t, []nhcv1alpha1.BudgetGroup{ofGroup("", 1, 1, 0, 1)}, c.Status("b", &namesake.Status, noon).Groups)
 }
-
-// TestStatusOfAttempts: a remediation that has not begun does not show in status, as something else may
-// refuse it. Other nodes have it against them.
-func TestStatusOfAttempts(t *testing.T) {
-	t.Parallel()
-	for name, machine := range map[string]bool{"Node": false, "Machine without a Node": true} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			b := budget("b", maxConcurrent("1"), minInterval(time.Minute))
-			c, node := counts(budgets(b)), notReady("a")
-			if machine {
-				node = Node{Machine: Machine{Exists: true, Namespace: "machines"}}
-			}
-			c.SetNode("n", node)
-			before := c.Status("b", &b.Status, noon)
-			for range 3 {
-				require.Empty(t, c.Admit(nhc("x"), []Request{due("n", 1)}, noon))
-				require.Same(t, before, c.Status("b", before, noon))
-				c.End(nhc("x"), "n", Rejected, noon)
-				require.Same(t, before, c.Status("b", before, noon))
-			}
-			require.Empty(t, c.Admit(nhc("x"), []Request{due("n", 1)}, noon))
-			require.Contains(t, c.Admit(nhc("y"), []Request{due("m", 5)}, noon), "m")
-			c.End(nhc("x"), "n", Begun, noon)
-			require.EqualValues(t, 1, *c.Status("b", before, noon).RemediatingNodes)
-		})
-	}
-}

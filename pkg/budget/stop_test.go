@@ -61,7 +61,6 @@ func TestNextSteps(t *testing.T) {
 				return
 			}
 			require.Equal(t, map[string]string{"n1": tc.want}, messages(refusals))
-			require.Empty(t, refusals["n1"].Place)
 			require.Equal(t, 1, c.WaitingNodes("b"))
 			require.Empty(t, c.Woken(noon))
 			c.SetBudget(Parse(budget("b", maxConcurrent("1"))), nil)

@@ -16,10 +16,10 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 )
 
-// window opens at each moment of the schedule, in local time, for duration.
+// window opens at each moment of the schedule for duration. The cron library finds the moments, also on days on which the
+// clocks of the time zone change (spec B2.3).
 type window struct {
-	schedule cron.SpecSchedule
-	location *time.Location
+	schedule *cron.SpecSchedule
 	duration time.Duration
 }
 
@@ -46,55 +46,20 @@ func parseWindow(schedule *nhcv1alpha1.BudgetSchedule) (window, error) {
 	if err != nil {
 		return window{}, fmt.Errorf("cron: %w", err)
 	}
-	moments := *parsed.(*cron.SpecSchedule) // As five fields always are.
-	moments.Location = time.UTC
+	moments := parsed.(*cron.SpecSchedule) // As five fields always are.
+	moments.Location = location
 	// A field of nothing but commas would have Next look at each minute of five years.
 	if moments.Minute == 0 || moments.Hour == 0 || moments.Next(time.Date(2024, time.January, 1, 0, 0, 0, 0, time.UTC)).IsZero() {
 		return window{}, fmt.Errorf("cron %q names no moment", schedule.Cron)
 	}
-	return window{schedule: moments, location: location, duration: schedule.Duration.Duration}, nil
-}
-
-// next returns the first moment after an instant. If the clocks are put forward and skip a moment,
-// it is the instant of that change. If they are put back and show a moment twice, it comes twice.
-func (w *window) next(after time.Time) time.Time {
-	for begin := after; ; {
-		_, offset := begin.In(w.location).Zone()
-		change := w.nextChange(begin)
-		schedule := w.schedule
-		schedule.Location = time.FixedZone("", offset) // Without changes the parser's arithmetic is exact.
-		moment := schedule.Next(after)
-		if moment.IsZero() { // It looks five years ahead. Around 2100 leap days are further apart.
-			after = after.AddDate(5, 0, 0)
-			begin = after
-			continue
-		}
-		if change.IsZero() || moment.Before(change) {
-			return moment
-		}
-		_, changed := change.In(w.location).Zone()
-		if skipped := time.Duration(changed-offset) * time.Second; moment.Before(change.Add(skipped)) {
-			return change
-		}
-		begin, after = change, change.Add(-time.Nanosecond)
-	}
-}
-
-// nextChange returns an instant before which the clocks are not changed, zero if they never are
-// again.
-func (w *window) nextChange(now time.Time) time.Time {
-	_, change := now.In(w.location).ZoneBounds()
-	if !change.IsZero() && !change.After(now) { // As Go says on 31 December of leap years.
-		return now.AddDate(0, 0, 1)
-	}
-	return change
+	return window{schedule: moments, duration: schedule.Duration.Duration}, nil
 }
 
 // end returns when the window closes that is open at the instant now. It is zero if the window
 // is not open.
 func (w *window) end(now time.Time) time.Time {
-	opened := w.next(now.Add(-w.duration))
-	if opened.After(now) {
+	opened := w.schedule.Next(now.Add(-w.duration))
+	if opened.IsZero() || opened.After(now) { // Zero: none in five years.
 		return time.Time{}
 	}
 	return opened.Add(w.duration)
@@ -117,7 +82,6 @@ func (p *phase) covers(now time.Time) bool {
 }
 
 // maxChained is how many overlapping windows are followed to find the end of the last one.
-// An end more than a year away is not reported either.
 const maxChained = 256
 
 // phaseAt returns the phase of a budget with these windows. Without windows it always applies.
@@ -125,21 +89,20 @@ func phaseAt(windows []window, now time.Time) phase {
 	if len(windows) == 0 {
 		return phase{applies: true, from: now}
 	}
-	until, end := now, latestEnd(windows, now)
+	var until time.Time
+	end := latestEnd(windows, now)
 	if end.IsZero() {
 		for i := range windows {
-			end = health.Earliest(end, windows[i].next(now))
+			end = health.Earliest(end, windows[i].schedule.Next(now))
 		}
 		return phase{until: end, from: now, recheck: end}
 	}
-	year := now.AddDate(1, 0, 0)
-	for chained := 0; !end.IsZero(); chained++ {
-		if until = end; chained == maxChained || until.After(year) {
-			return phase{applies: true, from: now, recheck: until}
+	for range maxChained {
+		if until, end = end, latestEnd(windows, end); end.IsZero() {
+			return phase{applies: true, until: until, from: now, recheck: until}
 		}
-		end = latestEnd(windows, until)
 	}
-	return phase{applies: true, until: until, from: now, recheck: until}
+	return phase{applies: true, from: now, recheck: until}
 }
 
 // latestEnd returns when the last one of the windows closes that are open at an instant. It is

@@ -46,6 +46,12 @@ func TestYields(t *testing.T) {
 	require.Empty(t, c.Admit(x, []Request{due("quorum", 9)}, after(2*time.Minute)))
 	c.End(x, "quorum", Begun, after(2*time.Minute))
 	require.False(t, c.yields(x, "quorum", after(2*time.Minute)), "it has begun")
+
+	other := nhc("other")
+	c.yielding[attempted{x, "a"}], c.yielding[attempted{other, "a"}] = after(2*time.Minute), after(2*time.Minute)
+	c.Forget(x, after(2*time.Minute))
+	require.False(t, c.yields(x, "a", after(2*time.Minute)), "P4: it is gone")
+	require.True(t, c.yields(other, "a", after(2*time.Minute)))
 }
 
 // TestAdmittedIsWoken: what a dry run would begin is refused as soon as another remediation takes the place,

@@ -34,7 +34,7 @@ func WithholdRefused(policy *remediation.Policy, plans []remediation.NodePlan, r
 			continue
 		}
 		if refusal := refusals[plan.Node.Name]; refusal != nil {
-			policy.Withhold(plan, &remediation.Withholding{Reason: v1alpha1.DecidedBudgetExhausted, Message: refusal.Text(), Until: refusal.Until}, now)
+			policy.Withhold(plan, &remediation.Withholding{Reason: v1alpha1.DecidedBudgetExhausted, Message: refusal.Message, Until: refusal.Until}, now)
 		} else if plan.Candidate && plan.Creates() {
 			reserved = append(reserved, plan.Node.Name)
 		}

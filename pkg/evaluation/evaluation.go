@@ -157,7 +157,7 @@ func (r *Evaluated) constrain(in *Input) {
 		Terminating:       in.NHC.DeletionTimestamp != nil,
 		Conflict:          in.Platform.Conflict,
 		Upgrading:         r.Upgrading,
-		TemplatesUnusable: in.Platform.Unknown || in.Templates.unusable(&in.NHC.Status),
+		TemplatesUnusable: in.Platform.Unknown || in.Templates.Problem != nil || in.Templates.Unknown || in.Templates.Unread != "",
 		ClockUntrusted:    in.ClockUntrusted,
 		Paused:            len(in.NHC.Spec.PauseRequests) > 0,
 		GateClosed:        !r.Gate.Open,

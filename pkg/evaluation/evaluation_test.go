@@ -34,21 +34,11 @@ func TestConstraints(t *testing.T) {
 			want:     remediation.Constraints{TemplatesUnusable: true},
 		},
 		"6.5 P5 templates that were not read": {
-			observed: func(in *Input) { in.Templates.Unknown, in.Templates.Templates = true, nil },
+			observed: func(in *Input) { in.Templates.Unknown = true },
 			want:     remediation.Constraints{TemplatesUnusable: true},
 		},
-		"6.5 P5 none of them was read": {
-			observed: func(in *Input) { in.Templates.Unknown, in.Templates.Templates = true, []*object.Template{nil, nil} },
-			want:     remediation.Constraints{TemplatesUnusable: true},
-		},
-		"6.5 P1 a template that was not read concerns its step": {
-			observed: func(in *Input) { in.Templates.Unknown, in.Templates.Templates = true, []*object.Template{{}, nil} },
-		},
-		"6.5 unless the condition is True and stays so": {
-			nhc: func(nhc *v1alpha1.NodeHealthCheck) {
-				nhc.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionDisabled, Status: metav1.ConditionTrue}}
-			},
-			observed: func(in *Input) { in.Templates.Unknown, in.Templates.Templates = true, []*object.Template{{}, nil} },
+		"6.8 P5 a kind that was not read": {
+			observed: func(in *Input) { in.Templates.Unread = "it cannot be read" },
 			want:     remediation.Constraints{TemplatesUnusable: true},
 		},
 		"6.9 P5 MachineHealthChecks that were not read": {

@@ -53,7 +53,7 @@ func NewNode(name string, node *corev1.Node, selected bool, machineClaim string)
 	known := remediation.Node{Name: name}
 	known.Constraints.NodeConstraints = ConstraintsOf(node, &facts, selected, machineClaim)
 	if node != nil {
-		known.UID, known.Created = facts.UID, node.CreationTimestamp.Time
+		known.UID, known.Created, known.ResourceVersion = facts.UID, node.CreationTimestamp.Time, node.ResourceVersion
 		known.ControlPlane, known.ConfirmedHealthy, known.ExclusionIgnored = facts.ControlPlane, facts.ConfirmedHealthy, facts.ExclusionIgnored
 	}
 	return known

@@ -4,11 +4,6 @@
 package evaluation
 
 import (
-	"slices"
-
-	"k8s.io/apimachinery/pkg/api/meta"
-
-	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 )
@@ -20,18 +15,11 @@ type Templates struct {
 	// Unknown means that a template or a kind could not be read for now. Then the condition
 	// stays as it is, and the steps that need it do not begin.
 	Unknown bool
-	// Unread names the first such step.
+	// Unread says which template, or which kind of CRs that there may be, cannot be read. Meanwhile nothing begins and
+	// no step ends (spec 6.5).
 	Unread string
 	// Steps are those of the NodeHealthCheck, in ascending order. Templates are their
 	// templates, nil where none was found.
 	Steps     []remediation.Step
 	Templates []*object.Template
-}
-
-// unusable reports whether no step may begin: there is a problem, or it cannot be ruled
-// out. As long as some template is known, what cannot be read concerns its own steps only
-// (P1), unless the NodeHealthCheck is Disabled and nothing says that this is over (6.5).
-func (t *Templates) unusable(status *v1alpha1.NodeHealthCheckStatus) bool {
-	known := slices.ContainsFunc(t.Templates, func(template *object.Template) bool { return template != nil })
-	return t.Problem != nil || (t.Unknown && (!known || meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionDisabled)))
 }

@@ -5,11 +5,11 @@ package history
 
 import (
 	"cmp"
-	"encoding/json"
 	"slices"
 	"strings"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 )
 
 // MaxSize is how many bytes of JSON the history may take in the stored object. Etcd
@@ -46,15 +46,8 @@ func (l *Ledger) List(limit *int32) []v1alpha1.Episode {
 	for remediated < len(closed) && closed[remediated].Started != nil {
 		remediated++
 	}
-	var list []v1alpha1.Episode
-	size := len("[]")
-	for _, episode := range slices.Concat(closed[:remediated], open, closed[remediated:]) {
-		encoded, err := json.Marshal(episode)
-		if size += len(encoded) + len(","); err != nil || size > MaxSize {
-			break
-		}
-		list = append(list, episode)
-	}
+	list := slices.Concat(closed[:remediated], open, closed[remediated:])
+	list = list[:object.Fitting(list, MaxSize)]
 	slices.SortStableFunc(list, newestFirst)
 	return list
 }

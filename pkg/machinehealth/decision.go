@@ -89,6 +89,8 @@ func (p *Policy) explain(plan *Plan, reason v1alpha1.DecisionReason) string {
 		return explainSoon(&t.Verdict)
 	case v1beta1.DecidedBackOff:
 		return p.explainBackOff(t)
+	case v1alpha1.DecidedVanished:
+		return "The remediation was withdrawn while the Machine was unhealthy, by its remediator or another client, at " + t.Vanished.UTC().Format(time.RFC3339)
 	case v1alpha1.DecidedControlPlaneBusy:
 		return "Another control plane Machine or Node is under remediation, or it is unknown whether one is"
 	case v1alpha1.DecidedEtcdQuorum:
@@ -145,9 +147,6 @@ func (p *Policy) explainHeld(t *Target, reason v1alpha1.DecisionReason) string {
 	case v1beta1.DecidedAmbiguousNode:
 		return "Machine " + t.Obstacles.AmbiguousNode + " also names Node " + t.Machine.Node
 	case v1beta1.DecidedOtherHealthCheck:
-		if t.Obstacles.OtherCheck == "" {
-			return "MachineHealthCheck " + t.Obstacles.UnreadCheck + " may be remediating the Machine: its remediation objects cannot be read yet"
-		}
 		return "MachineHealthCheck " + t.Obstacles.OtherCheck + " also selects the Machine, and comes first by its name, or is at work on it"
 	case v1beta1.DecidedNoController:
 		return "No controller owns the Machine, so nothing would replace it"

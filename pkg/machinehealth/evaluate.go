@@ -109,7 +109,7 @@ func (p *Policy) newTarget(in *Input, o *Observed, verdict Verdict, now time.Tim
 	if t.Machine.Node != "" {
 		t.Lease = in.Lease(t.Machine.Node) // It may outlive the Node.
 	}
-	t.Begun = t.begunAt(entry, p.hasDeleted(&t, in.History))
+	t.Begun, t.Requested = t.begunAt(entry, p.hasDeleted(&t, in.History)), t.requestedAt(in.History)
 	return t
 }
 

@@ -93,7 +93,10 @@ type planner struct {
 }
 
 func (p *Policy) plan(target *Target, withheld *remediation.Withholding, now time.Time) Plan {
-	node := &remediation.Node{Name: cmp.Or(target.Machine.Node, target.Machine.Name), ControlPlane: target.ControlPlane, Own: target.Own}
+	node := &remediation.Node{Name: cmp.Or(target.Machine.Node, target.Machine.Name), ControlPlane: target.ControlPlane, Own: target.Own, Lease: target.Lease}
+	if target.Node != nil {
+		node.ResourceVersion = target.Node.ResourceVersion
+	}
 	plan := planner{Plan: Plan{NodePlan: remediation.NodePlan{Node: node, Withheld: withheld}, Target: target}, Policy: p, now: now}
 	plan.decide()
 	for _, cr := range target.Own {
@@ -209,6 +212,10 @@ func (p *planner) begin() {
 			p.Until = end
 			p.recheckAt(end)
 		}
+		if reason == v1alpha1.DecidedVanished {
+			p.Until = p.Target.repeatable()
+			p.recheckAt(p.Until)
+		}
 		return
 	}
 	p.Candidate = true
@@ -280,13 +287,19 @@ func (p *planner) refusal() v1alpha1.DecisionReason {
 		{t.Obstacles.ClusterPaused, v1beta1.DecidedClusterPaused},
 		{t.Obstacles.Excluded, v1alpha1.DecidedExcluded},
 		{t.Obstacles.AmbiguousNode != "", v1beta1.DecidedAmbiguousNode},
-		{t.Obstacles.OtherCheck != "" || t.Obstacles.UnreadCheck != "", v1beta1.DecidedOtherHealthCheck},
+		{t.Obstacles.OtherCheck != "", v1beta1.DecidedOtherHealthCheck},
 	} {
 		if check.refused {
 			return check.reason
 		}
 	}
-	return p.Criteria.unable(t.Machine, t.ControlPlane, p.Template != nil)
+	if reason := p.Criteria.unable(t.Machine, t.ControlPlane, p.Template != nil); reason != "" {
+		return reason
+	}
+	if p.Type == v1beta1.RemediationExternal && p.now.Before(t.repeatable()) {
+		return v1alpha1.DecidedVanished
+	}
+	return ""
 }
 
 // backsOff refuses a Machine whose delay is not over (spec M14).
@@ -364,14 +377,12 @@ func (p *planner) keepLease() {
 	if lease == nil || remediation.LeaseHolder(lease) != p.Owner.LeaseHolder() || (p.begins() && p.Target.NodeUID != "") {
 		return
 	}
-	if p.Target.Incomplete && !p.Target.Active() {
-		return // There may be a remediation object (spec P5).
-	}
+	unsure := p.Target.Incomplete && !p.Target.Active() // There may be a remediation object (spec P5).
 	keeper := p.leaseKeepers[p.Target.Machine.Node]
 	if keeper != nil && keeper != p.Target {
 		return // Another Machine that names the same Node keeps it.
 	}
-	if keeper == nil || !p.keepsLease(keeper) {
+	if !unsure && (keeper == nil || !p.keepsLease(keeper)) {
 		if !p.now.Before(p.Target.RetryAt) {
 			p.do(remediation.ReleaseLease{Lease: lease})
 		}

@@ -36,10 +36,10 @@ var refusals = []struct {
 	{reason: v1alpha1.DecidedExcluded, apply: func(_ *Policy, t *Target) { t.Obstacles.Excluded = true }},
 	{reason: v1beta1.DecidedAmbiguousNode, apply: func(_ *Policy, t *Target) { t.Obstacles.AmbiguousNode = "machines/n" }},
 	{reason: v1beta1.DecidedOtherHealthCheck, apply: func(_ *Policy, t *Target) { t.Obstacles.OtherCheck = "machines/others" }},
-	{reason: v1beta1.DecidedOtherHealthCheck, apply: func(_ *Policy, t *Target) { t.Obstacles.UnreadCheck = "machines/others" }},
 	{reason: v1beta1.DecidedNoController, apply: func(_ *Policy, t *Target) { noOwner(t.Machine) }, strategies: []Strategy{Delete}},
 	{reason: v1beta1.DecidedControlPlaneProvider, apply: func(_ *Policy, t *Target) { ofClusterAPI(t.Machine); t.ControlPlane = true }, strategies: []Strategy{Delete}},
 	{reason: v1beta1.DecidedTemplateUnavailable, apply: func(p *Policy, _ *Target) { p.Template = nil }, strategies: []Strategy{Template}},
+	{reason: v1alpha1.DecidedVanished, apply: func(_ *Policy, t *Target) { t.Requested, t.Vanished = epoch.Add(-20*time.Minute), epoch }, strategies: []Strategy{Template}},
 	{reason: v1alpha1.DecidedControlPlaneBusy, apply: func(_ *Policy, t *Target) { t.ControlPlane = true }},
 	{reason: v1beta1.DecidedBackOff, apply: func(_ *Policy, t *Target) { t.Rounds = Rounds{3, epoch.Add(-time.Minute)} }, strategies: []Strategy{Delete}},
 	{reason: v1alpha1.DecidedForeignRemediation, apply: func(_ *Policy, t *Target) { t.Foreign = cr("m", objecttest.Foreign) }, strategies: []Strategy{Template}},
@@ -125,7 +125,7 @@ func TestRefusalRechecks(t *testing.T) {
 	t.Parallel()
 	recheck := map[v1alpha1.DecisionReason]time.Time{
 		v1alpha1.DecidedClusterUpgrading: epoch.Add(time.Minute), v1alpha1.DecidedControlPlaneBusy: epoch.Add(time.Minute), v1alpha1.DecidedLeaseTaken: epoch.Add(time.Minute),
-		v1beta1.DecidedBackOff: epoch.Add(20 * time.Minute),
+		v1beta1.DecidedBackOff: epoch.Add(20 * time.Minute), v1alpha1.DecidedVanished: epoch.Add(20 * time.Minute),
 	}
 	for i := range refusals {
 		for _, strategy := range []Strategy{Delete, Template} {

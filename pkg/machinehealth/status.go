@@ -5,7 +5,6 @@ package machinehealth
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 )
 
 // Entries are the decisions about targets, by the names of the Machines.
@@ -225,25 +225,13 @@ const (
 // fitting returns the entries that an object can hold. It leaves out texts that repeat for many
 // Machines before it leaves out a Machine.
 func fitting(entries []v1beta1.UnhealthyMachine) []v1beta1.UnhealthyMachine {
-	if len(entries) <= alwaysFit || len(fittingPrefix(entries)) == len(entries) {
+	if len(entries) <= alwaysFit || object.Fitting(entries, maxListSize) == len(entries) {
 		return entries
 	}
 	for i := range entries {
 		entries[i].Decision.Message = ""
 	}
-	return fittingPrefix(entries)
-}
-
-// fittingPrefix returns the first entries that take no more than maxListSize.
-func fittingPrefix(entries []v1beta1.UnhealthyMachine) []v1beta1.UnhealthyMachine {
-	size := 0
-	for i := range entries {
-		text, err := json.Marshal(&entries[i])
-		if size += len(text) + len(","); err != nil || size > maxListSize {
-			return entries[:i]
-		}
-	}
-	return entries
+	return entries[:object.Fitting(entries, maxListSize)]
 }
 
 // describe returns <namespace>/<name>/<Machine>/<Node>, as events name a target (spec M1.4).

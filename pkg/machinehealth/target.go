@@ -29,6 +29,9 @@ type Target struct {
 	// Begun is when the running remediation of the target by the MachineHealthCheck began, zero if there is none, or
 	// if that is not known (see begunAt).
 	Begun time.Time
+	// Requested is when the external remediation began that the history shows as open, zero if there is none. Vanished
+	// is when the process saw it gone, zero if it is there.
+	Requested, Vanished time.Time
 	// Obstacles are the obstacles of the Machine and its Node.
 	Obstacles Obstacles
 	// Incomplete means that remediation objects cannot be read, so there may be one.
@@ -64,9 +67,6 @@ type Obstacles struct {
 	// OtherCheck is the health check that remediates the Machine, or whose threshold forbids it;
 	// empty if there is none.
 	OtherCheck string
-	// UnreadCheck is another health check that may remediate the Machine: its remediation objects cannot
-	// be read. Empty if there is none.
-	UnreadCheck string
 }
 
 // externallyRemediated reports whether another controller has been asked to remediate the Machine,
@@ -107,6 +107,43 @@ func (t *Target) begunAt(entry *v1beta1.UnhealthyMachine, deleted bool) time.Tim
 		return entry.Decision.Since.Add(-maxRemediation)
 	}
 	return time.Time{}
+}
+
+// minPause and maxPause bound how long the next request waits after one that has vanished.
+const minPause, maxPause = 5 * time.Minute, 30 * time.Minute
+
+// repeatable returns when an external remediation may be requested again: it has vanished while the Machine was
+// unhealthy. Its remediator must not have the host switched off again and again. So the pause is as long as the
+// remediation has taken so far (spec M12.7).
+func (t *Target) repeatable() time.Time {
+	if t.Requested.IsZero() || t.Vanished.IsZero() {
+		return time.Time{}
+	}
+	return t.Vanished.Add(min(max(t.Vanished.Sub(t.Requested), minPause), maxPause))
+}
+
+// requestedAt returns when the external remediation of a target began that the history shows as open, zero if there is
+// none.
+func (t *Target) requestedAt(history []v1beta1.Remediation) time.Time {
+	for i := range history {
+		if entry := &history[i]; entry.Machine == t.Machine.Name && entry.RemediationType == v1beta1.RemediationExternal && entry.Started != nil && !ended(entry) {
+			return entry.Started.Time
+		}
+	}
+	return time.Time{}
+}
+
+// SetVanished notes since when the open remediation of a target is gone. since is what the process knows of it.
+func (t *Target) SetVanished(since, now time.Time) {
+	switch {
+	case t.Requested.IsZero() || t.Active() || t.Incomplete:
+	case !since.IsZero():
+		t.Vanished = since
+	case t.Decided.Reason == v1alpha1.DecidedVanished: // By an earlier process.
+		t.Vanished = t.Decided.Since.Time
+	default:
+		t.Vanished = now.Truncate(time.Second)
+	}
 }
 
 // deleting reports whether the deletion of the Machine was requested.

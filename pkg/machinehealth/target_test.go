@@ -46,3 +46,50 @@ func TestBegunAt(t *testing.T) {
 		})
 	}
 }
+
+// TestVanished: how long the next request for an external remediation waits after one that has vanished (spec M12.7).
+func TestVanished(t *testing.T) {
+	t.Parallel()
+	open := v1beta1.Remediation{Machine: "m", RemediationType: v1beta1.RemediationExternal, Started: new(metav1.NewTime(epoch))}
+	closed, deletion, waits := open, open, open
+	closed.Closed, deletion.RemediationType, waits.Started = open.Started, v1beta1.RemediationMachineDeletion, nil
+	decided := func(t *Target) {
+		t.Decided = v1alpha1.Decision{Reason: v1alpha1.DecidedVanished, Since: metav1.NewTime(epoch.Add(time.Minute))}
+	}
+	const never = -1
+	for name, tc := range map[string]struct {
+		entry  v1beta1.Remediation
+		target Target
+		since  time.Duration // Zero if it is not known.
+		now    time.Duration
+		want   time.Duration
+	}{
+		"it takes at least 5 min":       {open, target(machine("m")), 0, time.Minute, 6 * time.Minute},
+		"as long as it has lasted":      {open, target(machine("m")), 0, 12 * time.Minute, 24 * time.Minute},
+		"at most 30 min":                {open, target(machine("m")), 0, time.Hour, 90 * time.Minute},
+		"the process knows since when":  {open, target(machine("m"), decided), 12 * time.Minute, time.Hour, 24 * time.Minute},
+		"status knows it":               {open, target(machine("m"), decided), 0, time.Hour, 6 * time.Minute},
+		"its object is there":           {open, target(machine("m"), with(cr("m"))), 0, time.Minute, never},
+		"its annotation is there":       {open, target(machine("m", firstKey)), 0, time.Minute, never},
+		"P5 objects cannot be read":     {open, target(machine("m"), func(t *Target) { t.Incomplete = true }), 0, time.Minute, never},
+		"it had ended before":           {closed, target(machine("m")), 0, time.Minute, never},
+		"it has not begun":              {waits, target(machine("m")), 0, time.Minute, never},
+		"it was a deletion":             {deletion, target(machine("m")), 0, time.Minute, never},
+		"it was one of another Machine": {open, target(machine("n")), 0, time.Minute, never},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			since := time.Time{}
+			if tc.since != 0 {
+				since = epoch.Add(tc.since)
+			}
+			tc.target.Requested = tc.target.requestedAt([]v1beta1.Remediation{tc.entry})
+			tc.target.SetVanished(since, epoch.Add(tc.now))
+			if tc.want == never {
+				require.Zero(t, tc.target.repeatable())
+				return
+			}
+			require.Equal(t, epoch.Add(tc.want), tc.target.repeatable())
+		})
+	}
+}

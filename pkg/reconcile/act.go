@@ -119,7 +119,9 @@ func (a *Acting) carryOut(ctx context.Context, i int, plan *remediation.NodePlan
 			a.Writes.Wrote(key.String(), resource, version, a.Clock.Now())
 		},
 	}
-	return executor.Execute(ctx, a.Owner(key, a.Check.GetUID()), plan)
+	owner := a.Owner(key, a.Check.GetUID())
+	owner.ResourceVersion = a.Check.GetResourceVersion()
+	return executor.Execute(ctx, owner, plan)
 }
 
 // Retry schedules the next attempts after these results, and logs their failures as one error: thousands may have one

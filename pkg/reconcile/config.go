@@ -16,6 +16,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/nhc-controller/nhc-controller/pkg/budget"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/kinds"
 	"github.com/nhc-controller/nhc-controller/pkg/sightings"
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
@@ -31,6 +32,8 @@ type Config struct {
 	LeaseNamespace string
 	// CRDs watches the metadata of CustomResourceDefinitions.
 	CRDs cache.SharedIndexInformer
+	// Remediations are the kinds of CRs, shared by the controllers of this process. The caller runs them.
+	Remediations *kinds.Kinds
 	// Freshness follows all informers. The caller runs it. Nil means that they follow the API server.
 	Freshness *watches.Freshness
 	Recorder  events.EventRecorder

@@ -24,6 +24,8 @@ type Node struct {
 	// creationTimestamp, zero if that is not known.
 	UID     types.UID
 	Created time.Time
+	// ResourceVersion is that of the Node object when it was judged, empty if that is not known.
+	ResourceVersion string
 	// Verdict is the verdict on the node's conditions, also if it is not selected.
 	Verdict health.Verdict
 	// Constraints are those of the owner and of the node.
@@ -69,6 +71,14 @@ type Node struct {
 	// the node did not wait for the failed write.
 	LastFailure string
 	LastFailed  v1alpha1.DecisionReason
+}
+
+// LeaseVersion returns the resourceVersion of the lease, empty if there is none.
+func (n *Node) LeaseVersion() string {
+	if n.Lease == nil {
+		return ""
+	}
+	return n.Lease.ResourceVersion
 }
 
 // NodePlan has the actions for one node, and the reason why there are no more.

@@ -4,11 +4,11 @@
 package status
 
 import (
-	"encoding/json"
 	"slices"
 	"strings"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 )
 
 // MaxEntries is the number of entries that the API accepts in a status (spec 18.6).
@@ -25,11 +25,11 @@ const maxEntriesSize = 780_000
 // object can hold. Entries with remediations come first (spec 18.6). Before it leaves out
 // a node, it leaves out texts that are the same for thousands of nodes.
 func LimitEntries(all []v1alpha1.UnhealthyNode, limit int) []v1alpha1.UnhealthyNode {
-	if len(all) <= limit && (len(all) <= fewEntries || entriesSize(all) <= maxEntriesSize) && slices.IsSortedFunc(all, ByName) {
-		return all
-	}
-	if !slices.IsSortedFunc(all, ByName) {
+	if sorted := slices.IsSortedFunc(all, ByName); !sorted {
 		all = slices.SortedFunc(slices.Values(all), ByName)
+	}
+	if len(all) <= limit && fit(all) {
+		return all
 	}
 	entries := make([]v1alpha1.UnhealthyNode, 0, min(len(all), limit))
 	for _, remediated := range []bool{true, false} {
@@ -39,21 +39,22 @@ func LimitEntries(all []v1alpha1.UnhealthyNode, limit int) []v1alpha1.UnhealthyN
 			}
 		}
 	}
-	size := entriesSize(entries)
 	for _, leaveOut := range dispensable {
-		if size <= maxEntriesSize {
+		if fit(entries) {
 			break
 		}
 		for i := range entries {
 			leaveOut(&entries[i])
 		}
-		size = entriesSize(entries)
 	}
-	if size > maxEntriesSize {
-		entries = entries[:fitting(entries, maxEntriesSize-len("[]"))]
-	}
+	entries = entries[:object.Fitting(entries, maxEntriesSize)]
 	slices.SortFunc(entries, ByName)
 	return entries
+}
+
+// fit reports whether an object can hold the entries.
+func fit(entries []v1alpha1.UnhealthyNode) bool {
+	return len(entries) <= fewEntries || object.Fitting(entries, maxEntriesSize) == len(entries)
 }
 
 // ByName orders entries by the names of their nodes, as LimitEntries does (spec 18.4).
@@ -71,34 +72,4 @@ var dispensable = []func(*v1alpha1.UnhealthyNode){
 	},
 	func(entry *v1alpha1.UnhealthyNode) { entry.Trigger, entry.Detected = nil, nil },
 	func(entry *v1alpha1.UnhealthyNode) { entry.Decision = nil },
-}
-
-// fitting returns how many of the first entries fit into so many bytes.
-func fitting(entries []v1alpha1.UnhealthyNode, limit int) int {
-	size := 0
-	for i := range entries {
-		if size += entriesSize(entries[i:i+1]) - len("[]"); size > limit {
-			return i
-		}
-	}
-	return len(entries)
-}
-
-// entriesSize returns how many bytes the stored list takes. The list is atomic, so
-// metadata.managedFields does not name its entries.
-func entriesSize(entries []v1alpha1.UnhealthyNode) int {
-	var size byteCount
-	if err := json.NewEncoder(&size).Encode(entries); err != nil {
-		return maxEntriesSize + 1 // A time whose year has five digits: the API server would refuse it, too.
-	}
-	return int(size)
-}
-
-// byteCount counts what is written to it.
-type byteCount int
-
-// Write implements [io.Writer].
-func (c *byteCount) Write(p []byte) (int, error) {
-	*c += byteCount(len(p))
-	return len(p), nil
 }

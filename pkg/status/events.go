@@ -5,7 +5,6 @@ package status
 
 import (
 	"fmt"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -55,164 +54,135 @@ type Event struct {
 // Text returns the note as it is recorded (spec 19.1).
 func (e *Event) Text() string { return shorten(notePrefix + e.Note) }
 
-func enabled() Event {
-	return Event{Type: corev1.EventTypeNormal, Reason: ReasonEnabled, Action: "Enable", Note: v1alpha1.MessageEnabled}
+// normal returns an event about the NodeHealthCheck, or about a node if there is one.
+func normal(reason, action string, node *remediation.Node, format string, args ...any) Event {
+	return Event{Type: corev1.EventTypeNormal, Reason: reason, Action: action, Node: node, Note: fmt.Sprintf(format, args...)}
 }
 
+// warning does the same for what a person may have to look at.
+func warning(reason, action string, node *remediation.Node, format string, args ...any) Event {
+	event := normal(reason, action, node, format, args...)
+	event.Type = corev1.EventTypeWarning
+	return event
+}
+
+// skipped is the event about a constraint of all nodes.
+func skipped(decided v1alpha1.DecisionReason, format string, args ...any) Event {
+	return warning(ReasonRemediationSkipped, string(decided), nil, format, args...)
+}
+
+func enabled() Event { return normal(ReasonEnabled, "Enable", nil, v1alpha1.MessageEnabled) }
+
 func disabled(reason, message string) Event {
-	note := message
 	if reason != v1alpha1.ReasonConflict {
-		note = fmt.Sprintf("Disabling NHC. Reason: %s, Message: %s", reason, message)
+		message = fmt.Sprintf("Disabling NHC. Reason: %s, Message: %s", reason, message)
 	}
-	return Event{Type: corev1.EventTypeWarning, Reason: ReasonDisabled, Action: "Disable-" + reason, Note: note}
+	return warning(ReasonDisabled, "Disable-"+reason, nil, "%s", message)
 }
 
 func detectedUnhealthy(node *remediation.Node) Event {
-	verdict := node.Verdict
-	return Event{
-		Type: corev1.EventTypeNormal, Reason: ReasonDetectedUnhealthy, Action: "Detect", Node: node,
-		Note: fmt.Sprintf("Node matches unhealthy condition. Node %q, condition type %q, condition status %q", node.Name, verdict.Type, verdict.Status),
-	}
+	return normal(ReasonDetectedUnhealthy, "Detect", node, "Node matches unhealthy condition. Node %q, condition type %q, condition status %q",
+		node.Name, node.Verdict.Type, node.Verdict.Status)
 }
 
 func remediationCreated(node *remediation.Node, kind string) Event {
-	return Event{
-		Type: corev1.EventTypeNormal, Reason: ReasonRemediationCreated, Action: "Create-" + kind, Node: node,
-		Note: "Created remediation object for node " + node.Name,
-	}
+	return normal(ReasonRemediationCreated, "Create-"+kind, node, "Created remediation object for node %s", node.Name)
 }
 
 // leaseTakenOver reports that the lease of another holder was no longer valid (spec 14.4).
 func leaseTakenOver(node *remediation.Node, note string) Event {
-	return Event{Type: corev1.EventTypeNormal, Reason: ReasonLeaseTakenOver, Action: "TakeLease", Node: node, Note: note}
+	return normal(ReasonLeaseTakenOver, "TakeLease", node, "%s", note)
 }
 
 // remediationRemoved reports a deletion request.
 func remediationRemoved(node *remediation.Node, cr *object.CR) Event {
-	return Event{
-		Type: corev1.EventTypeNormal, Reason: ReasonRemediationRemoved, Action: "Delete-" + distinctKind(node, cr), Node: node,
-		Note: fmt.Sprintf("Deleted remediation CR of kind %s with name %s", cr.Kind, cr.Name),
-	}
+	return normal(ReasonRemediationRemoved, "Delete-"+distinctKind(node, cr), node, "Deleted remediation CR of kind %s with name %s", cr.Kind, cr.Name)
 }
 
 // notSelectedAnyMore reports that the selector has lost a node that is not healthy.
 func notSelectedAnyMore(node *remediation.Node) Event {
-	return Event{
-		Type: corev1.EventTypeWarning, Reason: ReasonRemediationSkipped, Action: string(v1alpha1.DecidedUnselected), Node: node,
-		Note: fmt.Sprintf("Node %s is not healthy, and the selector does not select it any more: nothing is done about it", node.Name),
-	}
+	return warning(ReasonRemediationSkipped, string(v1alpha1.DecidedUnselected), node,
+		"Node %s is not healthy, and the selector does not select it any more: nothing is done about it", node.Name)
 }
 
 func skippedForGate(gate health.Gate) Event {
-	return Event{
-		Type: corev1.EventTypeWarning, Reason: ReasonRemediationSkipped, Action: fmt.Sprintf("%s-%d-of-%d", v1alpha1.DecidedGateClosed, gate.Healthy, gate.Required),
-		Note: fmt.Sprintf("Skipped remediation because the number of healthy nodes selected by the selector is %d and should equal or exceed %d", gate.Healthy, gate.Required),
-	}
+	return warning(ReasonRemediationSkipped, fmt.Sprintf("%s-%d-of-%d", v1alpha1.DecidedGateClosed, gate.Healthy, gate.Required), nil,
+		"Skipped remediation because the number of healthy nodes selected by the selector is %d and should equal or exceed %d", gate.Healthy, gate.Required)
 }
 
-func noNodes() Event {
-	return Event{Type: corev1.EventTypeWarning, Reason: ReasonNoNodes, Action: "CountNodes", Note: v1alpha1.MessageNoNodes}
-}
+func noNodes() Event { return warning(ReasonNoNodes, "CountNodes", nil, v1alpha1.MessageNoNodes) }
 
 func skippedForSpec(problem string) Event {
-	return Event{Type: corev1.EventTypeWarning, Reason: ReasonRemediationSkipped, Action: string(v1alpha1.DecidedInvalidSpec), Note: problem}
+	return skipped(v1alpha1.DecidedInvalidSpec, "%s", problem)
 }
 
 func skippedForPause() Event {
-	return Event{
-		Type: corev1.EventTypeNormal, Reason: ReasonRemediationSkipped, Action: string(v1alpha1.DecidedPaused),
-		Note: "Postponing potential remediations because of pause requests",
-	}
+	return normal(ReasonRemediationSkipped, string(v1alpha1.DecidedPaused), nil, "Postponing potential remediations because of pause requests")
 }
 
 func skippedForUpgrade() Event {
-	return Event{
-		Type: corev1.EventTypeNormal, Reason: ReasonRemediationSkipped, Action: string(v1alpha1.DecidedClusterUpgrading),
-		Note: "Postponing potential remediations because of ongoing cluster upgrade",
-	}
+	return normal(ReasonRemediationSkipped, string(v1alpha1.DecidedClusterUpgrading), nil, "Postponing potential remediations because of ongoing cluster upgrade")
 }
 
 func skippedForStorm() Event {
-	return Event{
-		Type: corev1.EventTypeWarning, Reason: ReasonRemediationSkipped, Action: string(v1alpha1.DecidedStormActive),
-		Note: "Storm recovery active: skipping creation of new remediations",
-	}
+	return skipped(v1alpha1.DecidedStormActive, "Storm recovery active: skipping creation of new remediations")
 }
 
 func stormStarted() Event {
-	return Event{
-		Type: corev1.EventTypeWarning, Reason: ReasonStormStarted, Action: "StartStorm",
-		Note: "Storm recovery mode activated - delaying remediation until threshold is reached",
-	}
+	return warning(ReasonStormStarted, "StartStorm", nil, "Storm recovery mode activated - delaying remediation until threshold is reached")
 }
 
 func stormCooldownStarted() Event {
-	return Event{
-		Type: corev1.EventTypeWarning, Reason: ReasonStormCooldown, Action: "StartCooldown",
-		Note: "Storm recovery mode will exit after cooldown delay",
-	}
+	return warning(ReasonStormCooldown, "StartCooldown", nil, "Storm recovery mode will exit after cooldown delay")
 }
 
 func stormEnded() Event {
-	return Event{
-		Type: corev1.EventTypeNormal, Reason: ReasonStormEnded, Action: "EndStorm",
-		Note: "Storm recovery mode deactivated - normal remediation resumed",
-	}
+	return normal(ReasonStormEnded, "EndStorm", nil, "Storm recovery mode deactivated - normal remediation resumed")
 }
 
 // skippedForNode returns the event that says why one node gets no CR. The second result
 // is false for reasons that are reported in another way, or not at all.
 func skippedForNode(plan *remediation.NodePlan) (Event, bool) {
 	node, reason := plan.Node, plan.Refusal()
-	eventType, action := corev1.EventTypeWarning, string(reason)
-	var note string
+	about := func(format string, args ...any) (Event, bool) {
+		return warning(ReasonRemediationSkipped, string(reason), node, format, args...), true
+	}
 	switch reason {
 	case v1alpha1.DecidedExcluded:
-		note = fmt.Sprintf("Remediation skipped on node %s: node has Exclude from Remediation label", node.Name)
+		return about("Remediation skipped on node %s: node has Exclude from Remediation label", node.Name)
 	case v1alpha1.DecidedControlPlaneBusy, v1alpha1.DecidedEtcdQuorum:
-		note = fmt.Sprintf("Skipping remediation of %s for preventing control plane / etcd quorum loss, going to retry in a minute", node.Name)
+		return about("Skipping remediation of %s for preventing control plane / etcd quorum loss, going to retry in a minute", node.Name)
 	case v1alpha1.DecidedLeaseTaken:
-		note = fmt.Sprintf("Skipped remediation of node: %s, because node lease is already taken", node.Name)
+		return about("Skipped remediation of node: %s, because node lease is already taken", node.Name)
 	case v1alpha1.DecidedVanished:
-		note = fmt.Sprintf("Remediation objects for node %s were deleted before it was healthy: the next one waits", node.Name)
+		return about("Remediation objects for node %s were deleted before it was healthy: the next one waits", node.Name)
 	case v1alpha1.DecidedDryRun:
 		cr := plan.WouldCreate
-		eventType, action = corev1.EventTypeNormal, action+"-"+cr.GetKind()
-		note = fmt.Sprintf("Dry run: would create %s %s for node %s", cr.GetKind(), cr.GetName(), node.Name)
+		return normal(ReasonRemediationSkipped, string(reason)+"-"+cr.GetKind(), node, "Dry run: would create %s %s for node %s", cr.GetKind(), cr.GetName(), node.Name), true
 	default:
 		return Event{}, false
 	}
-	return Event{Type: eventType, Reason: ReasonRemediationSkipped, Action: action, Node: node, Note: note}, true
 }
 
 func noTemplateLeft(nhc string, node *remediation.Node) Event {
-	return Event{
-		Type: corev1.EventTypeWarning, Reason: ReasonNoTemplateLeft, Action: string(v1alpha1.DecidedNoTemplateLeft), Node: node,
-		Note: fmt.Sprintf("Remediation timed out, and no template left to try. didn't find a template to use for NHC %s and node %s", nhc, node.Name),
-	}
+	return warning(ReasonNoTemplateLeft, string(v1alpha1.DecidedNoTemplateLeft), node,
+		"Remediation timed out, and no template left to try. didn't find a template to use for NHC %s and node %s", nhc, node.Name)
 }
 
 // remediationFailed reports a failure that no step follows.
 func remediationFailed(node *remediation.Node, cr *object.CR) Event {
-	return Event{
-		Type: corev1.EventTypeWarning, Reason: ReasonRemediationFailed, Action: "Fail-" + distinctKind(node, cr), Node: node,
-		Note: cr.Failure(),
-	}
+	return warning(ReasonRemediationFailed, "Fail-"+distinctKind(node, cr), node, "%s", cr.Failure())
 }
 
 // oldRemediation reports an old CR.
 func oldRemediation(node *remediation.Node, cr *object.CR) Event {
-	return Event{
-		Type: corev1.EventTypeWarning, Reason: ReasonOldRemediationCR, Action: "Report-" + distinctKind(node, cr), Node: node,
-		Note: fmt.Sprintf("Remediation CR of kind %s with name %s for node %s is older than 48h", cr.Kind, cr.Name, cr.Node()),
-	}
+	return warning(ReasonOldRemediationCR, "Report-"+distinctKind(node, cr), node,
+		"Remediation CR of kind %s with name %s for node %s is older than 48h", cr.Kind, cr.Name, cr.Node())
 }
 
 func invalidNodeLabel(node *remediation.Node) Event {
-	return Event{
-		Type: corev1.EventTypeWarning, Reason: ReasonInvalidNodeLabel, Action: "IgnoreLabel", Node: node,
-		Note: fmt.Sprintf("Node %s has exclude-from-remediation label with empty value, label will be ignored. Set value to 'true' to exclude node from remediation", node.Name),
-	}
+	return warning(ReasonInvalidNodeLabel, "IgnoreLabel", node,
+		"Node %s has exclude-from-remediation label with empty value, label will be ignored. Set value to 'true' to exclude node from remediation", node.Name)
 }
 
 // maxTextLength is the number of bytes that the API accepts in the note of an event. The
@@ -221,13 +191,7 @@ func invalidNodeLabel(node *remediation.Node) Event {
 const maxTextLength = 1024
 
 // shorten returns no more of a text than maxTextLength, and does not cut a character.
-func shorten(text string) string {
-	if len(text) <= maxTextLength {
-		return text
-	}
-	const ellipsis = "..."
-	return strings.ToValidUTF8(text[:maxTextLength-len(ellipsis)], "") + ellipsis
-}
+func shorten(text string) string { return object.Truncate(text, maxTextLength) }
 
 // distinctKind returns the kind of a CR. If a node may have several CRs of that kind, it adds the
 // hash at the end of the name (spec 11.1).

@@ -233,10 +233,10 @@ func TestFinder(t *testing.T) {
 func TestConditionDisabled(t *testing.T) {
 	t.Parallel()
 	broken := &remediation.Problem{Reason: "RemediationTemplateInvalid", Message: "it is broken"}
-	var conditions []metav1.Condition
+	c := &conditions{now: epoch}
 	set := func(problem *remediation.Problem, unknown bool) *metav1.Condition {
-		setDisabled(&conditions, testCheck(), problem, unknown, epoch)
-		return meta.FindStatusCondition(conditions, v1alpha1.ConditionDisabled)
+		c.setDisabled(problem, unknown)
+		return meta.FindStatusCondition(c.list, v1alpha1.ConditionDisabled)
 	}
 	require.Nil(t, set(nil, true))
 	require.Equal(t, metav1.ConditionFalse, set(nil, false).Status)
@@ -249,17 +249,18 @@ func TestConditionDisabled(t *testing.T) {
 func TestLeftoverRemediations(t *testing.T) {
 	t.Parallel()
 	var crs []*object.CR
-	for _, name := range []string{"a", "b", "c", "d", "e", "f", "g"} {
+	for i := range 12 {
+		name := string(rune('a' + i))
 		crs = append(crs, testCR(name, name))
 	}
 	crs[0].Namespace = ""
-	var conditions []metav1.Condition
+	c := &conditions{now: epoch}
 	set := func(crs []*object.CR) *metav1.Condition {
-		setLeftoverRemediations(&conditions, testCheck(), crs, epoch)
-		return meta.FindStatusCondition(conditions, v1alpha1.ConditionLeftoverRemediations)
+		c.setLeftoverRemediations(crs)
+		return meta.FindStatusCondition(c.list, v1alpha1.ConditionLeftoverRemediations)
 	}
 	require.Equal(t, "Remediation objects whose Nodes are gone are still being deleted (1 in all): RebootRemediation a", set(crs[:1]).Message)
-	require.NotContains(t, set(crs[:5]).Message, "more")
-	require.Contains(t, set(crs).Message, "RebootRemediation remediators/e and 2 more")
+	require.NotContains(t, set(crs[:10]).Message, "more")
+	require.Contains(t, set(crs).Message, "RebootRemediation remediators/j and 2 more")
 	require.Nil(t, set(nil))
 }

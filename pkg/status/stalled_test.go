@@ -38,12 +38,13 @@ func TestStalled(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			nhc, before := testCheck(), metav1.NewTime(epoch)
-			conditions := []metav1.Condition{{Type: "Stalled", Status: metav1.ConditionTrue, Reason: "Other", LastTransitionTime: before}}
+			c := &conditions{generation: nhc.Generation, now: epoch.Add(time.Hour)}
+			c.list = []metav1.Condition{{Type: "Stalled", Status: metav1.ConditionTrue, Reason: "Other", LastTransitionTime: before}}
 			if tc.disabled != "" {
-				conditions = append(conditions, metav1.Condition{Type: v1alpha1.ConditionDisabled, Status: tc.disabled, Reason: "RemediationTemplateNotFound", Message: "gone"})
+				c.list = append(c.list, metav1.Condition{Type: v1alpha1.ConditionDisabled, Status: tc.disabled, Reason: "RemediationTemplateNotFound", Message: "gone"})
 			}
-			setStalled(&conditions, nhc, &tc.context, epoch.Add(time.Hour))
-			stalled := meta.FindStatusCondition(conditions, "Stalled")
+			c.setStalled(&tc.context)
+			stalled := meta.FindStatusCondition(c.list, "Stalled")
 			if tc.reason == "" {
 				require.Nil(t, stalled)
 				return

@@ -4,8 +4,6 @@
 package status
 
 import (
-	"time"
-
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -34,32 +32,27 @@ func stormFields(nhc *v1alpha1.NodeHealthCheck, storm health.Storm) (active *boo
 }
 
 // setStorm describes the storm (spec 9.8, 9.10).
-func setStorm(conditions *[]metav1.Condition, nhc *v1alpha1.NodeHealthCheck, storm health.Storm, now time.Time) {
-	set := func(conditionType string, status metav1.ConditionStatus, message string, since time.Time) {
-		meta.SetStatusCondition(conditions, metav1.Condition{
-			Type: conditionType, Status: status, Reason: v1alpha1.ReasonStorm, Message: message,
-			ObservedGeneration: nhc.Generation, LastTransitionTime: seconds(since),
-		})
-	}
-	rules := health.StormRulesOf(&nhc.Spec)
+func (c *conditions) setStorm(spec *v1alpha1.NodeHealthCheckSpec, storm health.Storm) {
+	const active, cooling = v1alpha1.ConditionStormActive, v1alpha1.ConditionStormCooldownActive
+	rules := health.StormRulesOf(spec)
 	switch {
 	case !rules.Configured():
-		meta.RemoveStatusCondition(conditions, v1alpha1.ConditionStormActive)
+		c.remove(active)
 	case storm.Active:
-		set(v1alpha1.ConditionStormActive, metav1.ConditionTrue, messageStormActive, storm.Since)
-	case meta.FindStatusCondition(*conditions, v1alpha1.ConditionStormActive) != nil:
-		set(v1alpha1.ConditionStormActive, metav1.ConditionFalse, messageStormOver, now)
+		c.setSince(active, true, v1alpha1.ReasonStorm, messageStormActive, storm.Since)
+	case meta.FindStatusCondition(c.list, active) != nil:
+		c.set(active, false, v1alpha1.ReasonStorm, messageStormOver)
 	}
 	switch {
 	case rules.Cooldown == nil:
-		meta.RemoveStatusCondition(conditions, v1alpha1.ConditionStormCooldownActive)
+		c.remove(cooling)
 	case storm.Active && storm.CalmSince.IsZero():
-		set(v1alpha1.ConditionStormCooldownActive, metav1.ConditionFalse, messageCooldownLost, now)
+		c.set(cooling, false, v1alpha1.ReasonStorm, messageCooldownLost)
 	case storm.Active:
-		set(v1alpha1.ConditionStormCooldownActive, metav1.ConditionTrue, messageCooldownBegun, storm.CalmSince)
+		c.setSince(cooling, true, v1alpha1.ReasonStorm, messageCooldownBegun, storm.CalmSince)
 		// Without a transition it keeps its time, which may be the wrong one.
-		meta.FindStatusCondition(*conditions, v1alpha1.ConditionStormCooldownActive).LastTransitionTime = seconds(storm.CalmSince)
-	case meta.FindStatusCondition(*conditions, v1alpha1.ConditionStormCooldownActive) != nil:
-		set(v1alpha1.ConditionStormCooldownActive, metav1.ConditionFalse, messageCooldownPassed, now)
+		meta.FindStatusCondition(c.list, cooling).LastTransitionTime = seconds(storm.CalmSince)
+	case meta.FindStatusCondition(c.list, cooling) != nil:
+		c.set(cooling, false, v1alpha1.ReasonStorm, messageCooldownPassed)
 	}
 }

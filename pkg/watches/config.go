@@ -35,6 +35,9 @@ type Config struct {
 	// Optional means that a kind need not be served: it is then only probed again for some
 	// time after a CRD of its group has changed. Optional.
 	Optional bool
+	// Keep means that a kind that was watched stays watched when no owner wants it any more, until it is gone, or may not
+	// be read and had no objects. Optional.
+	Keep bool
 	// CRDs returns the names of the CustomResourceDefinitions of an API group, and false
 	// if they are not known yet. Gone depends on it. Optional.
 	CRDs func(group string) (names []string, known bool)
@@ -49,7 +52,7 @@ type Config struct {
 	Handler cache.ResourceEventHandler
 	// Freshness follows the caches, and is run by its owner. Without one, the set has its own.
 	Freshness *Freshness
-	// Changed is called with the owners of a kind when its state has changed.
+	// Changed is called with the owners of a kind when its state has changed. With Keep, there may be none.
 	Changed func(owners []string)
 }
 

@@ -121,7 +121,7 @@ func (s *Set[K]) notify(key K) {
 		owners = sets.List(k.owners)
 	}
 	s.mu.RUnlock()
-	if len(owners) > 0 {
+	if len(owners) > 0 || s.config.Keep {
 		s.config.Changed(owners)
 	}
 }

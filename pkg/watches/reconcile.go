@@ -88,6 +88,10 @@ func (s *Set[K]) update(ctx context.Context, key K, k *kind, found found) (bool,
 	err := s.apply(ctx, key, k, found)
 	settled := s.settled(k, found)
 	changed := k.differs(&before)
+	if s.needless(k) {
+		s.drop(key, k)
+		settled, changed = true, true
+	}
 	s.mu.Unlock()
 	if changed {
 		if found.err != nil {

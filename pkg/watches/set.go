@@ -154,7 +154,7 @@ func (s *Set[K]) dispatch(ctx context.Context) {
 	}
 }
 
-// Want replaces the kinds that owner wants. A kind without an owner is stopped.
+// Want replaces the kinds that owner wants. A kind without an owner is stopped, unless it is kept.
 func (s *Set[K]) Want(owner string, wanted sets.Set[K]) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -162,23 +162,49 @@ func (s *Set[K]) Want(owner string, wanted sets.Set[K]) {
 		if wanted.Has(key) || !k.owners.Has(owner) {
 			continue
 		}
-		if k.owners.Delete(owner); len(k.owners) == 0 {
-			k.stop()
-			delete(s.kinds, key)
-			s.queue.Forget(key)
+		if k.owners.Delete(owner); s.needless(k) {
+			s.drop(key, k)
 		}
 	}
 	for key := range wanted {
-		k := s.kinds[key]
-		if k == nil {
-			k = &kind{owners: sets.New[string](), err: ErrPending}
-			s.kinds[key] = k
-		}
+		k := s.add(key)
 		if !k.owners.Has(owner) && k.informer == nil {
 			s.queue.Add(key)
 		}
 		k.owners.Insert(owner)
 	}
+}
+
+// Find has kinds watched that no owner wants.
+func (s *Set[K]) Find(found []K) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, key := range found {
+		if s.add(key).informer == nil {
+			s.queue.Add(key)
+		}
+	}
+}
+
+// add returns the state of a kind. s.mu must be held.
+func (s *Set[K]) add(key K) *kind {
+	if s.kinds[key] == nil {
+		s.kinds[key] = &kind{owners: sets.New[string](), err: ErrPending}
+	}
+	return s.kinds[key]
+}
+
+// needless reports whether a kind that was probed may be dropped. s.mu must be held.
+func (s *Set[K]) needless(k *kind) bool {
+	kept := s.config.Keep && (k.informer != nil || (k.last != nil && len(k.last.ListKeys()) > 0))
+	return len(k.owners) == 0 && !kept
+}
+
+// drop stops a kind. s.mu must be held.
+func (s *Set[K]) drop(key K, k *kind) {
+	k.stop()
+	delete(s.kinds, key)
+	s.queue.Forget(key)
 }
 
 // Wanted returns the kinds that owner wants.

@@ -16,12 +16,9 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
-	"github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned"
 	"github.com/nhc-controller/nhc-controller/test/deploy"
 	"github.com/nhc-controller/nhc-controller/test/localkube"
 	"github.com/nhc-controller/nhc-controller/test/patience"
@@ -40,11 +37,7 @@ const (
 )
 
 // cluster is a control plane, and clients of an admin.
-type cluster struct {
-	*localkube.ControlPlane
-	kube kubernetes.Interface
-	nhc  versioned.Interface
-}
+type cluster struct{ *deploy.Cluster }
 
 // TestChartInCluster installs the chart in a real control plane. Each part needs what
 // the one before leaves.
@@ -55,11 +48,9 @@ func TestChartInCluster(t *testing.T) {
 	controlPlane, err := localkube.Start(ctx, localkube.Options{})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, controlPlane.Stop()) })
-	c := &cluster{ControlPlane: controlPlane}
-	c.kube, err = kubernetes.NewForConfig(c.AdminConfig())
+	connected, err := deploy.Connect(controlPlane)
 	require.NoError(t, err)
-	c.nhc, err = versioned.NewForConfig(c.AdminConfig())
-	require.NoError(t, err)
+	c := &cluster{connected}
 	c.apply(t, deploy.PlatformKinds)
 
 	t.Run("lifecycle", func(t *testing.T) { testLifecycle(t, c) })
@@ -98,7 +89,7 @@ func testLifecycle(t *testing.T, c *cluster) {
 	require.Empty(t, c.names(t, "networkpolicy"))
 	require.Equal(t, "prometheusrule.monitoring.coreos.com/nhc-controller", c.names(t, "prometheusrule"))
 	require.Equal(t, "nodes", c.deployment(t).Labels["team"])
-	again, err := c.kube.CoordinationV1().Leases(namespace).Get(t.Context(), deploy.LeaderLease, metav1.GetOptions{})
+	again, err := c.Kube.CoordinationV1().Leases(namespace).Get(t.Context(), deploy.LeaderLease, metav1.GetOptions{})
 	require.NoError(t, err)
 	require.Equal(t, lease.Spec.LeaseTransitions, again.Spec.LeaseTransitions, "the leader leads on")
 
@@ -150,7 +141,7 @@ func testOwnership(t *testing.T, c *cluster) {
 	require.ErrorContains(t, err, "conflict", "kubectl has applied the objects")
 	_, err = helm(t, append(args, "--take-ownership", "--force-conflicts", "--replace")...)
 	require.NoError(t, err)
-	role, err := c.kube.RbacV1().ClusterRoles().Get(t.Context(), aggregatedRole, metav1.GetOptions{})
+	role, err := c.Kube.RbacV1().ClusterRoles().Get(t.Context(), aggregatedRole, metav1.GetOptions{})
 	require.NoError(t, err)
 	require.Equal(t, "another", role.Annotations["meta.helm.sh/release-name"])
 	require.NotEmpty(t, role.Rules, "P10: the remediators gave them")
@@ -213,7 +204,7 @@ func (c *cluster) names(t *testing.T, kind string) string {
 
 func (c *cluster) deployment(t *testing.T) *appsv1.Deployment {
 	t.Helper()
-	d, err := c.kube.AppsV1().Deployments(namespace).Get(t.Context(), "nhc-controller", metav1.GetOptions{})
+	d, err := c.Kube.AppsV1().Deployments(namespace).Get(t.Context(), "nhc-controller", metav1.GetOptions{})
 	require.NoError(t, err)
 	return d
 }
@@ -221,7 +212,7 @@ func (c *cluster) deployment(t *testing.T) *appsv1.Deployment {
 // permissions returns those that the remediators have given to the controller.
 func (c *cluster) permissions(t *testing.T) []rbacv1.PolicyRule {
 	t.Helper()
-	role, err := c.kube.RbacV1().ClusterRoles().Get(t.Context(), aggregatedRole, metav1.GetOptions{})
+	role, err := c.Kube.RbacV1().ClusterRoles().Get(t.Context(), aggregatedRole, metav1.GetOptions{})
 	require.NoError(t, err)
 	return role.Rules
 }
@@ -230,7 +221,7 @@ func (c *cluster) permissions(t *testing.T) []rbacv1.PolicyRule {
 // not even for a moment (spec P10).
 func (c *cluster) requirePermissionsDuring(t *testing.T, want []rbacv1.PolicyRule, do func()) {
 	t.Helper()
-	roles := c.kube.RbacV1().ClusterRoles()
+	roles := c.Kube.RbacV1().ClusterRoles()
 	list, err := roles.List(t.Context(), metav1.ListOptions{Limit: 1})
 	require.NoError(t, err)
 	changes, err := roles.Watch(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + aggregatedRole, ResourceVersion: list.ResourceVersion})
@@ -258,13 +249,10 @@ func (c *cluster) eventuallyLeads(t *testing.T, name string) *coordinationv1.Lea
 	t.Helper()
 	var lease *coordinationv1.Lease
 	patience.Eventually(t, name+" leads", func() bool {
-		var err error
-		lease, err = c.kube.CoordinationV1().Leases(namespace).Get(t.Context(), deploy.LeaderLease, metav1.GetOptions{})
-		if err != nil {
-			require.True(t, apierrors.IsNotFound(err), "%v", err)
-			return false
-		}
-		return lease.Spec.HolderIdentity != nil && strings.HasPrefix(*lease.Spec.HolderIdentity, name+"_")
+		found, leads, err := c.Leads(t.Context(), namespace, name)
+		require.NoError(t, err)
+		lease = found
+		return leads
 	})
 	return lease
 }
@@ -276,7 +264,7 @@ func (c *cluster) eventuallyJudged(t *testing.T, name string) string {
 	var nhc *v1alpha1.NodeHealthCheck
 	patience.Eventually(t, name+" has a status", func() bool {
 		var err error
-		nhc, err = c.nhc.RemediationV1alpha1().NodeHealthChecks().Get(t.Context(), name, metav1.GetOptions{})
+		nhc, err = c.NHC.RemediationV1alpha1().NodeHealthChecks().Get(t.Context(), name, metav1.GetOptions{})
 		require.NoError(t, err)
 		return len(nhc.Status.Conditions) > 0
 	})

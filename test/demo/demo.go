@@ -13,11 +13,8 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
 
-	"github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned"
 	"github.com/nhc-controller/nhc-controller/test/deploy"
 	"github.com/nhc-controller/nhc-controller/test/localkube"
 )
@@ -28,11 +25,9 @@ const stepTimeout = 3 * time.Minute
 
 // demo is the running cluster with everything in it.
 type demo struct {
-	cluster    *localkube.ControlPlane
+	*deploy.Cluster
+
 	controller *localkube.Process
-	kube       kubernetes.Interface
-	nhc        versioned.Interface
-	dynamic    dynamic.Interface
 	timeline   *timeline
 }
 
@@ -44,10 +39,11 @@ func run(ctx context.Context, s scenario) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, cluster.Stop()) }()
-	d := &demo{cluster: cluster}
-	if err := d.connect(); err != nil {
+	connected, err := deploy.Connect(cluster)
+	if err != nil {
 		return err
 	}
+	d := &demo{Cluster: connected}
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	ctx, cancel := context.WithCancel(klog.NewContext(ctx, klog.Background()))
@@ -78,26 +74,14 @@ func run(ctx context.Context, s scenario) (err error) {
 	return nil
 }
 
-func (d *demo) connect() (err error) {
-	config := d.cluster.AdminConfig()
-	if d.kube, err = kubernetes.NewForConfig(config); err != nil {
-		return err
-	}
-	if d.nhc, err = versioned.NewForConfig(config); err != nil {
-		return err
-	}
-	d.dynamic, err = dynamic.NewForConfig(config)
-	return err
-}
-
 func (d *demo) apply(ctx context.Context, manifest string) error {
-	_, err := d.cluster.KubectlInput(ctx, strings.NewReader(manifest), "apply", "-f", "-")
+	_, err := d.KubectlInput(ctx, strings.NewReader(manifest), "apply", "-f", "-")
 	return err
 }
 
 // show runs kubectl as a user would.
 func (d *demo) show(ctx context.Context, args ...string) error {
-	output, err := d.cluster.Kubectl(ctx, args...)
+	output, err := d.Kubectl(ctx, args...)
 	if err != nil {
 		return err
 	}

@@ -14,7 +14,7 @@ import (
 // keep serves the dashboard of the plugin, prints its address and how else to look around, and waits
 // for an interrupt.
 func (d *demo) keep(ctx context.Context, hints []string) error {
-	address, wait, err := deploy.StartPluginDashboard(ctx, d.cluster)
+	address, wait, err := deploy.StartPluginDashboard(ctx, d.ControlPlane)
 	if err != nil {
 		return err
 	}
@@ -28,7 +28,7 @@ In another terminal:
   export KUBECONFIG=%s; alias k=bin/kubectl
   %s
   tail -f %s
-`, address, d.cluster.AdminKubeconfig(), strings.Join(hints, "\n  "), d.controller.LogPath())
+`, address, d.AdminKubeconfig(), strings.Join(hints, "\n  "), d.controller.LogPath())
 	<-ctx.Done()
 	wait() // The same interrupt ends it.
 	return nil

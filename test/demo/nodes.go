@@ -54,7 +54,7 @@ func (d *demo) silence(ctx context.Context, node string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := d.kube.CoreV1().Nodes().Patch(ctx, node, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+	if _, err := d.Kube.CoreV1().Nodes().Patch(ctx, node, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
 		return fmt.Errorf("silencing %s: %w", node, err)
 	}
 	return nil

@@ -61,18 +61,18 @@ func newNodesPlay(d *demo) *nodesPlay {
 // install does what a user does: apply the manifest, and install a remediator.
 func (p *nodesPlay) install(ctx context.Context) error {
 	fmt.Println("Applying manifests/install.yaml, and the manifest of a demo remediator")
-	if err := deploy.Install(ctx, p.cluster); err != nil {
+	if err := deploy.Install(ctx, p.ControlPlane); err != nil {
 		return err
 	}
 	kinds := deploy.Kinds{Manifest: remediator.Manifest, Group: remediator.Resource.Group}
-	if err := deploy.InstallKinds(ctx, p.cluster, kinds); err != nil {
+	if err := deploy.InstallKinds(ctx, p.ControlPlane, kinds); err != nil {
 		return err
 	}
 	return p.apply(ctx, remediator.TemplateManifest)
 }
 
 func (p *nodesPlay) simulate(ctx context.Context) error {
-	repairs := &remediator.Remediator{Kube: p.kube, Dynamic: p.dynamic, HeartbeatLabel: localkube.HeartbeatLabel, HeartbeatValue: localkube.HeartbeatValue}
+	repairs := &remediator.Remediator{Kube: p.Kube, Dynamic: p.Dynamic, HeartbeatLabel: localkube.HeartbeatLabel, HeartbeatValue: localkube.HeartbeatValue}
 	return repairs.Run(ctx)
 }
 
@@ -156,7 +156,7 @@ func (p *nodesPlay) createNodes(ctx context.Context) error {
 				localkube.HeartbeatLabel:         localkube.HeartbeatValue,
 			},
 		}}
-		if _, err := p.kube.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{}); err != nil {
+		if _, err := p.Kube.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{}); err != nil {
 			return fmt.Errorf("creating a node: %w", err)
 		}
 	}
@@ -164,16 +164,16 @@ func (p *nodesPlay) createNodes(ctx context.Context) error {
 }
 
 func (p *nodesPlay) watches() []watch {
-	kube := informers.NewSharedInformerFactory(p.kube, 0)
+	kube := informers.NewSharedInformerFactory(p.Kube, 0)
 	return []watch{
 		{kube.Core().V1().Nodes().Informer(), func(object any, deleted bool) {
 			p.readiness.see(p.timeline, object.(*corev1.Node), deleted)
 		}},
 		{kube.Events().V1().Events().Informer(), func(object any, deleted bool) { p.seeEvent(object.(*eventsv1.Event), deleted) }},
-		{nhcinformers.NewSharedInformerFactory(p.nhc, 0).Remediation().V1alpha1().NodeHealthChecks().Informer(), func(object any, _ bool) {
+		{nhcinformers.NewSharedInformerFactory(p.NHC, 0).Remediation().V1alpha1().NodeHealthChecks().Informer(), func(object any, _ bool) {
 			p.seeNHC(object.(*v1alpha1.NodeHealthCheck))
 		}},
-		{dynamicinformer.NewFilteredDynamicInformer(p.dynamic, remediator.Resource, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer(), func(object any, deleted bool) {
+		{dynamicinformer.NewFilteredDynamicInformer(p.Dynamic, remediator.Resource, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer(), func(object any, deleted bool) {
 			p.seeCR(object.(*unstructured.Unstructured), deleted)
 		}},
 	}

@@ -51,7 +51,7 @@ func (p *zonePlay) run(ctx context.Context) error {
 					"node-role.kubernetes.io/worker": "", zoneLabel: "zone-" + string(letter), localkube.HeartbeatLabel: localkube.HeartbeatValue,
 				},
 			}}
-			if _, err := p.kube.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{}); err != nil {
+			if _, err := p.Kube.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{}); err != nil {
 				return fmt.Errorf("creating a node: %w", err)
 			}
 		}
@@ -127,7 +127,7 @@ func (p *zonePlay) resume(ctx context.Context, node string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := p.kube.CoreV1().Nodes().Patch(ctx, node, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+	if _, err := p.Kube.CoreV1().Nodes().Patch(ctx, node, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
 		return fmt.Errorf("resuming %s: %w", node, err)
 	}
 	return nil
@@ -144,7 +144,7 @@ func (p *zonePlay) watches() []watch {
 			}
 		}
 	}
-	budgets := nhcinformers.NewSharedInformerFactory(p.nhc, 0).NHC().V1alpha1().RemediationBudgets().Informer()
+	budgets := nhcinformers.NewSharedInformerFactory(p.NHC, 0).NHC().V1alpha1().RemediationBudgets().Informer()
 	return append(all, watch{budgets, func(object any, deleted bool) { p.seeBudget(object.(*nhcv1alpha1.RemediationBudget), deleted) }})
 }
 

@@ -11,6 +11,9 @@ import (
 	"os"
 	"strings"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 
@@ -18,8 +21,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/test/localkube"
 )
 
-// Cluster is a control plane with the controller installed but not running, and
-// clients of an admin.
+// Cluster is a control plane, and clients of an admin.
 type Cluster struct {
 	*localkube.ControlPlane
 	Kube    kubernetes.Interface
@@ -45,15 +47,8 @@ func NewCluster(ctx context.Context, options localkube.Options, kinds Kinds) (_ 
 			err = errors.Join(err, controlPlane.Stop()) // A component that has died may be why.
 		}
 	}()
-	c := &Cluster{ControlPlane: controlPlane}
-	config := controlPlane.AdminConfig()
-	if c.Kube, err = kubernetes.NewForConfig(config); err != nil {
-		return nil, err
-	}
-	if c.NHC, err = versioned.NewForConfig(config); err != nil {
-		return nil, err
-	}
-	if c.Dynamic, err = dynamic.NewForConfig(config); err != nil {
+	c, err := Connect(controlPlane)
+	if err != nil {
 		return nil, err
 	}
 	if err := Install(ctx, controlPlane); err != nil {
@@ -63,6 +58,33 @@ func NewCluster(ctx context.Context, options localkube.Options, kinds Kinds) (_ 
 		return nil, err
 	}
 	return c, nil
+}
+
+// Connect returns a control plane with clients of an admin.
+func Connect(controlPlane *localkube.ControlPlane) (*Cluster, error) {
+	c := &Cluster{ControlPlane: controlPlane}
+	config := controlPlane.AdminConfig()
+	var err error
+	if c.Kube, err = kubernetes.NewForConfig(config); err != nil {
+		return nil, err
+	}
+	if c.NHC, err = versioned.NewForConfig(config); err != nil {
+		return nil, err
+	}
+	c.Dynamic, err = dynamic.NewForConfig(config)
+	return c, err
+}
+
+// Leads returns the lease of the leader, and whether a controller of this name holds it.
+func (c *Cluster) Leads(ctx context.Context, namespace, name string) (lease *coordinationv1.Lease, leads bool, err error) {
+	lease, err = c.Kube.CoordinationV1().Leases(namespace).Get(ctx, LeaderLease, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, false, nil
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	return lease, lease.Spec.HolderIdentity != nil && strings.HasPrefix(*lease.Spec.HolderIdentity, name+"_"), nil
 }
 
 // InstallKinds applies the manifest of kinds, and waits until they are served and the

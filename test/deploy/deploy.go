@@ -207,20 +207,6 @@ func Executable() (string, error) {
 	return path, nil
 }
 
-// DashboardExecutable returns the path of the dashboard in the cluster, which is beside the
-// controller.
-func DashboardExecutable() (string, error) {
-	controller, err := Executable()
-	if err != nil {
-		return "", err
-	}
-	path := filepath.Join(filepath.Dir(controller), "nhc-dashboard")
-	if _, err := os.Stat(path); err != nil {
-		return "", fmt.Errorf("the dashboard is not built, run `make build build-race`: %w", err)
-	}
-	return path, nil
-}
-
 // ModuleRoot returns the directory of go.mod.
 func ModuleRoot() (string, error) {
 	dir, err := os.Getwd()

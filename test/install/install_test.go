@@ -16,10 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/kubernetes"
 
-	"github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned"
 	"github.com/nhc-controller/nhc-controller/test/deploy"
 	"github.com/nhc-controller/nhc-controller/test/localkube"
 	"github.com/nhc-controller/nhc-controller/test/patience"
@@ -70,12 +67,7 @@ var removeRest = []string{
 }
 
 // cluster is a control plane that admits pods as platforms do, and clients of an admin.
-type cluster struct {
-	*localkube.ControlPlane
-	kube    kubernetes.Interface
-	nhc     versioned.Interface
-	dynamic dynamic.Interface
-}
+type cluster struct{ *deploy.Cluster }
 
 // TestInstall uses one control plane in each way, one after the other, so that leftovers
 // of one would be in the way of the next one.
@@ -86,13 +78,9 @@ func TestInstall(t *testing.T) {
 	controlPlane, err := localkube.Start(ctx, localkube.Options{PodAdmission: true})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, controlPlane.Stop()) })
-	c := &cluster{ControlPlane: controlPlane}
-	c.kube, err = kubernetes.NewForConfig(c.AdminConfig())
+	connected, err := deploy.Connect(controlPlane)
 	require.NoError(t, err)
-	c.nhc, err = versioned.NewForConfig(c.AdminConfig())
-	require.NoError(t, err)
-	c.dynamic, err = dynamic.NewForConfig(c.AdminConfig())
-	require.NoError(t, err)
+	c := &cluster{connected}
 	c.apply(t, remediator.Manifest, deploy.PlatformKinds)
 	_, err = c.Kubectl(t.Context(), "wait", "--for=condition=Established", "--timeout=60s", "crd", "--all")
 	require.NoError(t, err)
@@ -214,7 +202,7 @@ func (c *cluster) apply(t *testing.T, manifests ...string) {
 func (c *cluster) eventuallyAdmitted(t *testing.T, namespace string) {
 	t.Helper()
 	patience.Eventually(t, "the pods", func() bool {
-		pods, err := c.kube.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=nhc-controller"})
+		pods, err := c.Kube.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=nhc-controller"})
 		require.NoError(t, err)
 		return len(pods.Items) == 2
 	})
@@ -224,12 +212,9 @@ func (c *cluster) eventuallyAdmitted(t *testing.T, namespace string) {
 func (c *cluster) eventuallyLeads(t *testing.T, name, namespace string) {
 	t.Helper()
 	patience.Eventually(t, name+" leads", func() bool {
-		lease, err := c.kube.CoordinationV1().Leases(namespace).Get(t.Context(), deploy.LeaderLease, metav1.GetOptions{})
-		if err != nil {
-			require.True(t, apierrors.IsNotFound(err), "%v", err)
-			return false
-		}
-		return lease.Spec.HolderIdentity != nil && strings.HasPrefix(*lease.Spec.HolderIdentity, name+"_")
+		_, leads, err := c.Leads(t.Context(), namespace, name)
+		require.NoError(t, err)
+		return leads
 	})
 }
 
@@ -237,7 +222,7 @@ func (c *cluster) eventuallyLeads(t *testing.T, name, namespace string) {
 func (c *cluster) createNode(t *testing.T, name string) {
 	t.Helper()
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"node-role.kubernetes.io/worker": ""}}}
-	_, err := c.kube.CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{})
+	_, err := c.Kube.CoreV1().Nodes().Create(t.Context(), node, metav1.CreateOptions{})
 	require.NoError(t, err)
 	c.setReady(t, name, corev1.ConditionTrue)
 }
@@ -245,12 +230,12 @@ func (c *cluster) createNode(t *testing.T, name string) {
 // setReady sets a condition that has been so for an hour.
 func (c *cluster) setReady(t *testing.T, name string, status corev1.ConditionStatus) {
 	t.Helper()
-	node, err := c.kube.CoreV1().Nodes().Get(t.Context(), name, metav1.GetOptions{})
+	node, err := c.Kube.CoreV1().Nodes().Get(t.Context(), name, metav1.GetOptions{})
 	require.NoError(t, err)
 	node.Status.Conditions = []corev1.NodeCondition{{
 		Type: corev1.NodeReady, Status: status, Reason: "Test", LastTransitionTime: metav1.NewTime(time.Now().Add(-time.Hour)),
 	}}
-	_, err = c.kube.CoreV1().Nodes().UpdateStatus(t.Context(), node, metav1.UpdateOptions{})
+	_, err = c.Kube.CoreV1().Nodes().UpdateStatus(t.Context(), node, metav1.UpdateOptions{})
 	require.NoError(t, err)
 }
 
@@ -259,12 +244,12 @@ func (c *cluster) setReady(t *testing.T, name string, status corev1.ConditionSta
 func (c *cluster) eventuallyRemediated(t *testing.T, node string, want bool) {
 	t.Helper()
 	patience.Eventually(t, "the remediation of "+node, func() bool {
-		_, err := c.dynamic.Resource(remediator.Resource).Namespace(metav1.NamespaceDefault).Get(t.Context(), node, metav1.GetOptions{})
+		_, err := c.Dynamic.Resource(remediator.Resource).Namespace(metav1.NamespaceDefault).Get(t.Context(), node, metav1.GetOptions{})
 		if err != nil {
 			require.True(t, apierrors.IsNotFound(err), "%v", err)
 		}
 		exists := err == nil
-		nhc, err := c.nhc.RemediationV1alpha1().NodeHealthChecks().Get(t.Context(), "workers", metav1.GetOptions{})
+		nhc, err := c.NHC.RemediationV1alpha1().NodeHealthChecks().Get(t.Context(), "workers", metav1.GetOptions{})
 		require.NoError(t, err)
 		listed := len(nhc.Status.UnhealthyNodes) == 1 && len(nhc.Status.UnhealthyNodes[0].Remediations) == 1
 		return exists == want && listed == want

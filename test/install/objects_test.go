@@ -37,7 +37,7 @@ func (c *cluster) objects(t *testing.T) objects {
 }
 
 func (c *cluster) list(ctx context.Context) (objects, error) {
-	lists, err := c.kube.Discovery().ServerPreferredResources()
+	lists, err := c.Kube.Discovery().ServerPreferredResources()
 	if err != nil {
 		return nil, err
 	}
@@ -52,7 +52,7 @@ func (c *cluster) list(ctx context.Context) (objects, error) {
 			if gvr == (schema.GroupVersionResource{Version: "v1", Resource: "endpoints"}) {
 				continue // Deprecated. This cluster has none.
 			}
-			all, err := c.dynamic.Resource(gvr).List(ctx, metav1.ListOptions{})
+			all, err := c.Dynamic.Resource(gvr).List(ctx, metav1.ListOptions{})
 			if apierrors.IsNotFound(err) {
 				continue // A kind that has just gone.
 			}

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
@@ -207,38 +206,4 @@ func TestCRDDeleted(t *testing.T) {
 	s.install(s.kind.templates)
 	s.createTemplate(usualTemplate())
 	s.requireEnabled()
-}
-
-// TestCRDDeletedUnseen: the kind of running remediations is removed for good while no
-// controller runs. What status names does not exist any more (spec P12, 4.5, 12.2).
-func TestCRDDeletedUnseen(t *testing.T) {
-	t.Parallel()
-	c := exclusiveCluster(t)
-	other := newScenario(t, c)
-	other.createNodes("cp")
-	other.labelNode("cp", map[string]any{controlPlaneRole: ""})
-	s := newRepairScenario(t, c, "removed")
-	s.installAll()
-	s.createNodes("cp", "worker")
-	s.labelNode("cp", map[string]any{controlPlaneRole: ""})
-	first := c.startController(t, "first", shortLease...)
-	s.createNHC()
-	other.createNHC()
-	s.fail("cp")
-	s.fail("worker")
-	s.eventuallyCR("cp")
-	s.eventuallyCR("worker")
-	require.NoError(t, first.Kill())
-	<-first.Exited()
-
-	s.uninstall(s.kind.remediations) // The kind of the templates stays.
-	s.heal("worker")
-	c.startController(t, "second", shortLease...)
-	s.eventuallyListed(map[string]int{"cp": 0})
-	s.eventuallyCounts(2, 1)
-	s.eventuallyMessage(v1alpha1.ReasonTemplateNotFound, s.kindMissing("Repair"))
-	other.fail("cp")
-	other.eventuallyCR("cp") // 12.2: the place is free.
-	s.eventually("the leases are released", func() bool { return s.nodeLease("cp") == nil && s.nodeLease("worker") == nil })
-	require.NoError(t, s.nhc.RemediationV1alpha1().NodeHealthChecks().Delete(t.Context(), s.name, metav1.DeleteOptions{}), "4.5")
 }

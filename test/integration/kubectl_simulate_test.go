@@ -6,7 +6,6 @@ package integration
 import (
 	"encoding/json"
 	"maps"
-	"regexp"
 	"testing"
 	"time"
 
@@ -19,9 +18,6 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/simulation"
 )
-
-// placeInQueue is what the decision of a node behind a budget ends with, and the simulation leaves out.
-var placeInQueue = regexp.MustCompile(` \(\d+(st|nd|rd|th) of \d+ that wait\)$`)
 
 // TestSimulateAgreesWithController: the controller does what the simulation showed before the
 // NodeHealthCheck was applied.
@@ -102,7 +98,7 @@ func (s *scenario) decisions() map[string]string {
 		case decision != nil && allowed != nil && allowed.Reason == string(decision.Reason):
 			decided[entry.Name] = string(decision.Reason) + ": " + allowed.Message
 		case decision != nil:
-			decided[entry.Name] = string(decision.Reason) + ": " + placeInQueue.ReplaceAllString(decision.Message, "")
+			decided[entry.Name] = string(decision.Reason) + ": " + decision.Message
 		}
 	}
 	return decided

@@ -6,14 +6,11 @@ package integration
 import (
 	"encoding/json"
 	"fmt"
-	"maps"
 	"path/filepath"
 	"strings"
 
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/yaml"
 )
 
 // testMHCCost judges a MachineHealthCheck as large as there is any reason for: the API server
@@ -59,105 +56,6 @@ func testMHCDefaults(a *mhcAdmission) {
 	created, err := a.client.Create(a.Context(), a.mhc("defaults", "", ""), metav1.CreateOptions{DryRun: dryRun})
 	require.NoError(a, err)
 	require.NotContains(a, created.Object, "spec")
-}
-
-// The MachineHealthChecks of the documents that introduced the kind and its history. Names that an
-// example leaves out are added.
-const (
-	designExample = `
-apiVersion: machine.openshift.io/v1beta1
-kind: MachineHealthCheck
-metadata:
-  name: example
-  namespace: openshift-machine-api
-  annotations:
-    cluster.x-k8s.io/paused: ""
-spec:
-  selector:
-    matchLabels:
-      role: worker
-  unhealthyConditions:
-  - type:    "Ready"
-    status:  "Unknown"
-    timeout: "300s"
-  - type:    "Ready"
-    status:  "False"
-    timeout: "300s"
-  maxUnhealthy: "40%"
-status:
-  currentHealthy: 5
-  expectedMachines: 5
-`
-	historyExample = `
-apiVersion: machine.openshift.io/v1beta1
-kind: MachineHealthCheck
-metadata:
-  annotations:
-    machine.openshift.io/remediation-strategy: external-baremetal
-  creationTimestamp: "2020-11-24T16:31:22Z"
-spec:
-  maxUnhealthy: 100%
-  nodeStartupTimeout: 60m
-  selector:
-    matchLabels:
-      machine.openshift.io/cluster-api-machine-role: worker
-  unhealthyConditions:
-  - status: "False"
-    timeout: 20s
-    type: Ready
-  - status: Unknown
-    timeout: 20s
-    type: Ready
-status:
-  conditions:
-  - lastTransitionTime: "2020-11-24T17:17:32Z"
-    status: "True"
-    type: RemediationAllowed
-  currentHealthy: 2
-  expectedMachines: 2
-  remediationHistory:
-  - conditionStatus: Unknown
-    conditionType: Ready
-    detected: "2020-11-24T17:33:43Z"
-    fenced: "2020-11-24T17:34:35Z"
-    finished: "2020-11-24T17:35:09Z"
-    remediationType: external
-    started: "2020-11-24T17:34:04Z"
-    targetKind: Node
-    targetName: worker-1
-  remediationsAllowed: 2
-`
-)
-
-// testMHCExamples stores the examples with their statuses. OpenShift's CRD drops the history
-// (M3.2).
-func testMHCExamples(a *mhcAdmission, crd servedCRD) {
-	for _, example := range []string{designExample, historyExample} {
-		var object unstructured.Unstructured
-		content, err := yaml.YAMLToJSON([]byte(example))
-		require.NoError(a, err)
-		require.NoError(a, object.UnmarshalJSON(content))
-		if object.GetName() == "" {
-			object.SetName("history")
-			object.SetNamespace(machineNamespace)
-		}
-		status, spec := object.Object["status"], object.Object["spec"]
-		created, err := a.client.Create(a.Context(), &object, metav1.CreateOptions{})
-		require.NoError(a, err)
-		wantSpec := a.parse(`{nodeStartupTimeout: 10m}`)
-		maps.Copy(wantSpec, spec.(map[string]any))
-		require.Equal(a, wantSpec, created.Object["spec"])
-		created.Object["status"] = status
-		created, err = a.client.UpdateStatus(a.Context(), created, metav1.UpdateOptions{})
-		require.NoError(a, err)
-		want := maps.Clone(status.(map[string]any))
-		if crd.name == openShiftCRD.name {
-			delete(want, "remediationHistory")
-		}
-		requireSameJSON(a, want, created.Object["status"])
-		a.delete(object.GetName())
-	}
-	a.testAddedFields(crd)
 }
 
 // testAddedFields writes every field that is not OpenShift's (M3.1, M16), with values that a later

@@ -161,7 +161,7 @@ func TestMachineHealthCheckAdmission(t *testing.T) {
 			if crd.probe != "" {
 				run("cost", testMHCCost)
 				run("defaults", testMHCDefaults)
-				run("examples", func(a *mhcAdmission) { testMHCExamples(a, crd) })
+				run("added fields", func(a *mhcAdmission) { a.testAddedFields(crd) })
 				run("columns", testMHCColumns)
 			}
 		})

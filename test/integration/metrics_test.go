@@ -244,7 +244,3 @@ func (c *cluster) createToken(t *testing.T, name string, mayRead bool) string {
 	require.NoError(t, err)
 	return token.Status.Token
 }
-
-func insecure() *tls.Config {
-	return &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12}
-}

@@ -7,12 +7,10 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
@@ -158,56 +156,4 @@ func (s *scenario) eventuallyStatusQuiet() {
 	s.catchUpNodes()
 	require.NotEmpty(s.t, s.statusWrites(s.begin))
 	s.eventually("no more writes to status", func() bool { return len(s.statusWrites(time.Now().Add(-5*time.Second))) == 0 })
-}
-
-// TestStoredEmptySelector: a NodeHealthCheck that was stored before there were rules has an
-// empty selector, and watches all nodes. Kubernetes 1.32 and older refuse its status (spec 4.7).
-func TestStoredEmptySelector(t *testing.T) {
-	t.Parallel()
-	c := exclusiveCluster(t)
-	s := newScenario(t, c)
-	s.createNodes("a", "b")
-	s.withoutRules(func() {
-		s.eventually("there are no rules", func() bool {
-			_, err := s.nhc.RemediationV1alpha1().NodeHealthChecks().Create(t.Context(), s.spec(func(spec *v1alpha1.NodeHealthCheckSpec) {
-				spec.Selector = metav1.LabelSelector{}
-			}), metav1.CreateOptions{})
-			return err == nil
-		})
-	})
-	s.eventually("there are rules", func() bool {
-		_, err := c.Kubectl(t.Context(), "patch", "nhc", s.name, "--type=merge", "--dry-run=server", `--patch={"spec":{"selector":{"matchLabels":null}, "healthyDelay":"1s"}}`)
-		return err != nil && strings.Contains(err.Error(), noSelector)
-	})
-
-	c.startController(t, "any")
-	s.fail("a")
-	s.eventually("a CR", func() bool { return s.cr("a") != nil })
-	if c.minor(t) >= 33 {
-		s.eventuallyCounts(2, 1)
-	}
-	s.heal("a")
-	s.eventuallyNoCR("a")
-	s.eventuallyNoNodeLease("a")
-	s.requireRequests("create", "a", 1, "P9")
-	if c.minor(t) < 33 {
-		require.Empty(t, s.status().Phase)
-	}
-}
-
-// withoutRules does something while the CRD has no rules about the spec.
-func (s *scenario) withoutRules(do func()) {
-	s.t.Helper()
-	content, err := os.ReadFile(crdManifest)
-	require.NoError(s.t, err)
-	crd := &unstructured.Unstructured{}
-	require.NoError(s.t, yaml.Unmarshal(content, &crd.Object))
-	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
-	unstructured.RemoveNestedField(versions[0].(map[string]any), "schema", "openAPIV3Schema", "properties", "spec", "x-kubernetes-validations")
-	require.NoError(s.t, unstructured.SetNestedSlice(crd.Object, versions, "spec", "versions"))
-	changed, err := yaml.Marshal(crd.Object)
-	require.NoError(s.t, err)
-	s.applyCRD(string(changed), func() bool { return true })
-	do()
-	s.applyManifest(crdManifest)
 }

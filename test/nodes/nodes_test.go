@@ -13,13 +13,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
-
-	"github.com/nhc-controller/nhc-controller/test/nodes/cgroup"
 )
 
 // ownerEnv makes this program start a cluster, hang one of its nodes, print what it is, and wait.
@@ -129,21 +126,4 @@ func TestNothingStays(t *testing.T) {
 	require.NoError(t, owner.Kill())
 	require.Eventually(t, func() bool { return len(remains(t, dir)) == 0 }, patience, time.Second, "what is left: %q", remains(t, dir))
 	require.Equal(t, before, machineState(t))
-}
-
-// TestLeftovers: what remains when the keeper is killed too, the next cluster removes, and only that.
-func TestLeftovers(t *testing.T) {
-	t.Parallel()
-	require.NoError(t, CheckRequirements())
-	owner, dir, keeper := startOwner(t)
-	_, alive, _ := startOwner(t)
-	require.NotEmpty(t, remains(t, dir))
-	require.NoError(t, syscall.Kill(keeper, syscall.SIGKILL))
-	require.NoError(t, owner.Kill())
-	_, err := owner.Wait()
-	require.NoError(t, err)
-	_, err = cgroup.SweepLeftovers(os.TempDir()) // As each cluster does when it starts: another test may have been faster.
-	require.NoError(t, err)
-	require.Eventually(t, func() bool { return len(remains(t, dir)) == 0 }, patience, time.Second, "what is left: %q", remains(t, dir))
-	require.NotEmpty(t, remains(t, alive))
 }

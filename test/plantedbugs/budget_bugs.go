@@ -29,7 +29,7 @@ var budgetBugs = []bug{
 	},
 	{
 		name: "a restart forgets when a remediation began", rule: "B3.4", file: inBudgetController + "budgets.go", unit: "test/simulation", run: "TestRestartForgetsNoBeginning",
-		old: "	c.counts.SetBudget(c.parse(p), budget.PastOf(&p.RemediationBudget, c.Clock.Now()))\n", new: "	c.counts.SetBudget(c.parse(p), nil)\n",
+		old: "	c.counts.SetBudget(c.parse(b), budget.PastOf(b, c.Clock.Now()))\n", new: "	c.counts.SetBudget(c.parse(b), nil)\n",
 	},
 	{
 		name: "status says that a cooldown has begun just now", rule: "B3.6", file: inBudgets + "status.go", unit: inBudgets,

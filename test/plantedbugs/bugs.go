@@ -76,7 +76,7 @@ var bugs = []bug{
 	},
 	{
 		name: "a change of a CR does not wake its owner", rule: "21.1", file: inController + "handlers.go",
-		old: "	c.enqueue(cr.Owners())\n", new: "",
+		old: "			c.enqueue(version.Owners())\n", new: "",
 	},
 	{
 		name: "the end of a foreign CR does not wake the nodes that wait for it", rule: "21.1", file: inController + "machinehealthchecks.go",
@@ -88,7 +88,7 @@ var bugs = []bug{
 	},
 	{
 		name: "the end of a control plane remediation does not wake those that wait", rule: "12.4", file: inController + "handlers.go",
-		old: "	c.budgets.NodeChanged(cr.Node())\n	c.ControlPlaneChanged()\n", new: "	c.budgets.NodeChanged(cr.Node())\n",
+		old: "			c.budgets.NodeChanged(version.Node())\n		}\n	}\n	c.ControlPlaneChanged()\n", new: "			c.budgets.NodeChanged(version.Node())\n		}\n	}\n",
 	},
 	{
 		name: "a template that changes does not wake its NodeHealthChecks", rule: "6.4", file: inController + "handlers.go", unit: inController, run: "TestTemplateChanged",
@@ -203,8 +203,8 @@ var bugs = []bug{
 		old: " && !p.Node.OthersRemediate {", new: " {",
 	},
 	{
-		name: "whether the holder of the lease has a CR is not asked while its kinds cannot be read", rule: "16.6", file: inController + "crs.go", unit: "test/simulation", run: "TestConfirmationUnread",
-		old: " || c.heldUnread(node)\n", new: "\n",
+		name: "a confirmation is removed while there may be a CR that cannot be read", rule: "16.6", file: inController + "crs.go", unit: "test/simulation", run: "TestConfirmationUnread",
+		old: " || c.remediations.AnyUnread() != nil\n", new: "\n",
 	},
 	{
 		name: "the CRs of a deleted Node stay", rule: "17.2", file: inPlan + "plan.go",

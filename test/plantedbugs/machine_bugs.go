@@ -96,12 +96,8 @@ var machineBugs = []bug{
 		old: "		c.nodeMissing(name, cached)\n		return true, nil\n", new: "		return false, nil\n",
 	},
 	{
-		name: "remediation objects that have not been read are none", rule: "M7.4", file: inMachineController + "others.go", unit: "test/simulation", run: "TestRemediationsUnread",
-		old: "			if !read && (watches.Unread(err)", new: "			if false && (watches.Unread(err)",
-	},
-	{
 		name: "leases are released while remediation objects cannot be read", rule: "M10.3", file: inMachineController + "leases.go", unit: "test/simulation", run: "TestOwnRemediationsUnread",
-		old: "	if s.incomplete {\n		return\n	}\n	named :=", new: "	named :=",
+		old: "		case incomplete || c.protects(lease):", new: "		case c.protects(lease):",
 	},
 	{
 		name: "a Node wakes only the MachineHealthChecks that select its Machine", rule: "M12.5", file: inMachineController + "handlers.go", unit: "test/simulation", run: "TestUnselectedRecovers",
@@ -116,10 +112,6 @@ var machineBugs = []bug{
 		old: "	return c.name < other.name\n", new: "	return false\n",
 	},
 	{
-		name: "a new process does not wait until it knows who is at work", rule: "M7.4", file: inMachineController + "others.go", unit: "test/simulation", run: "TestRemediationsUnread",
-		old: "errors.Is(err, watches.ErrPending) {\n				return err\n", new: "errors.Is(err, watches.ErrPending) {\n				continue\n",
-	},
-	{
 		name: "a Machine that is being deleted leaves status once it is not selected", rule: "M10.3", file: inMachineController + "snapshot.go", unit: "test/simulation", run: "TestDeletionOfUnselected",
 		old: " && !c.holdsFor(s.policy.Owner.LeaseHolder(), machine) {\n", new: " {\n",
 	},
@@ -128,12 +120,12 @@ var machineBugs = []bug{
 		old: "		kinds = append(kinds, clusterKind, clusterAPIHealthCheckKind)\n", new: "		kinds = append(kinds, clusterAPIHealthCheckKind)\n",
 	},
 	{
-		name: "a new process does not know remediation objects of a former kind", rule: "M16.3", file: inMachineController + "remediations.go", unit: "test/simulation", run: "TestFormerKindIsFound",
-		old: "		crs.Insert(kindOf(listed))\n", new: "		_ = listed\n",
+		name: "a new process does not know remediation objects of a former kind", rule: "6.8", file: "pkg/remediation/kinds/search.go", unit: "test/simulation", run: "TestFormerKindIsFound",
+		old: "		k.Find(found)\n", new: "",
 	},
 	{
 		name: "the kinds of a MachineHealthCheck that was created again are not watched", rule: "M3.5", file: inMachineController + "gone.go", unit: "test/simulation", run: "TestRecreatedAtItsEnd",
-		old: "	if left := c.wantKinds(key); len(left) > 0 {\n", new: "	left := c.wantKinds(key)\n	c.templates.Want(key.String(), nil)\n	if len(left) > 0 {\n",
+		old: "	c.wantKinds(key)\n	if len", new: "	c.templates.Want(key.String(), nil)\n	if len",
 	},
 	{
 		name: "a remediation object without a reference to its former MachineHealthCheck is left", rule: "M3.5", file: inMachineController + "remediations.go", unit: "test/simulation", run: "TestRecreatedCheck",

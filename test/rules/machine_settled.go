@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
 
 // machineCheck is what a snapshot means to one MachineHealthCheck.
@@ -120,7 +121,7 @@ func (s *machineCheck) violations() []Violation {
 // checkBegun judges that an unhealthy target is under remediation, unless something is in the way
 // (spec M8.1, M19.1).
 func (s *machineCheck) checkBegun(t *machineTarget) {
-	if s.underWay(t) || s.mayBeBooting(t) || s.failedInUpdate(t) || s.hasFormerCR(t.Machine) {
+	if s.underWay(t) || s.mayBeBooting(t) || s.vanished(t) || s.failedInUpdate(t) || s.hasFormerCR(t.Machine) {
 		return
 	}
 	s.check("M8.1", t.Name, s.refusal(t) == "", "the Machine is unhealthy (%s) and nothing is in the way, but nothing has begun", s.mhc.criterion(t.Machine, t.node, s.now))
@@ -141,6 +142,16 @@ func (s *machineCheck) mayBeBooting(t *machineTarget) bool {
 		longest = max(longest, s.mhc.conditions[i].Duration.Duration)
 	}
 	return s.now.Before(allowed.LastTransitionTime.Add(longest + bound))
+}
+
+// vanished reports whether status says that the remediation of a target was withdrawn, and when it may be repeated: at
+// most half an hour later (spec M12.7).
+func (s *machineCheck) vanished(t *machineTarget) bool {
+	return slices.ContainsFunc(s.mhc.Status.UnhealthyMachines, func(entry v1beta1.UnhealthyMachine) bool {
+		decision, next := &entry.Decision, entry.Decision.NextCheckTime
+		return entry.Name == t.Name && decision.Reason == v1alpha1.DecidedVanished && next != nil &&
+			s.now.Before(next.Add(bound)) && !next.After(decision.Since.Add(30*time.Minute))
+	})
 }
 
 // underWay reports whether a target is under remediation.

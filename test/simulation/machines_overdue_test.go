@@ -83,6 +83,40 @@ func TestRemediationOverdue(t *testing.T) {
 	}
 }
 
+// TestRemediationVanishes: a remediator deletes its object 10 s after it has begun, again and again, and the Node stays silent.
+// Each time it begins later (spec M12.7). It began at once: the host was switched off every few seconds, without end.
+func TestRemediationVanishes(t *testing.T) {
+	t.Parallel()
+	for name, meanwhile := range map[string]func(*machineAPI){"one process": func(*machineAPI) {}, "another process": (*machineAPI).replaceLeader} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			withMachines(t, func(t *testing.T, m *machineAPI) {
+				c := m.cluster
+				machine := m.addMachine(m.newSet("workers", "worker"), "a", "worker-0")
+				m.addMHC("east", "a", func(mhc *v1beta1.MachineHealthCheck) { mhc.Spec.RemediationTemplate = &c.references()[0] })
+				m.setReady("worker-0", corev1.ConditionUnknown)
+				m.sleep(30 * time.Second)
+				begun, created := time.Now(), []time.Duration(nil)
+				for i := range 360 {
+					m.sleep(10 * time.Second)
+					for _, cr := range c.crs() {
+						created = append(created, cr.Created.Sub(begun))
+						c.server.Delete("remediator", c.of(cr).crs(), keyOf(cr))
+					}
+					if i == 60 {
+						require.Equal(t, v1alpha1.DecidedVanished, m.decision("east", machine))
+						meanwhile(m)
+					}
+				}
+				require.Len(t, created, 5, "in an hour")
+				for i := range created[1:] {
+					require.GreaterOrEqual(t, created[i+1]-created[i], max(5*time.Minute, created[i]-created[0]))
+				}
+			})
+		})
+	}
+}
+
 // TestDeletionByOthersIsNotOverdue: what becomes of a Machine that a user deletes is the affair of that user (spec M12.6).
 func TestDeletionByOthersIsNotOverdue(t *testing.T) {
 	t.Parallel()

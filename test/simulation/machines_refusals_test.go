@@ -14,6 +14,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+	"github.com/nhc-controller/nhc-controller/test/memapi"
 )
 
 // update has the machine configuration of a Node be changed.
@@ -99,4 +100,42 @@ func TestFirstByNameWorks(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestUpgradeUnread: a new process that cannot read ClusterVersions begins nothing: an upgrade may be under way (spec M9.1,
+// P5). It deleted Machines in the middle of one.
+func TestUpgradeUnread(t *testing.T) {
+	t.Parallel()
+	withMachines(t, func(t *testing.T, m *machineAPI) {
+		c := m.cluster
+		c.server.Install("admin", memapi.Resource{GroupVersionResource: clusterVersions, Kind: "ClusterVersion"})
+		machine := m.addMachine(m.newSet("workers", "worker"), "a", "worker-0")
+		m.addMHC("east", "a", asItIs)
+		m.sleep(time.Minute)
+		c.loseLeader()
+		c.failLists(clusterVersions)
+		m.setReady("worker-0", corev1.ConditionUnknown)
+		m.sleep(2 * time.Minute)
+		require.False(t, m.deleting(machine))
+		require.Equal(t, v1alpha1.DecidedClusterUpgrading, m.decision("east", machine))
+		c.deny("list "+clusterVersions.Resource, false)
+		m.sleep(2 * time.Minute)
+		require.True(t, m.deleting(machine))
+	})
+}
+
+// TestRecoveryDuringTheLastLook: a Node recovers after it was read live, while the read of its Machine goes on. The watch
+// has shown that by then, so the Machine stays (spec M8.4). It was deleted.
+func TestRecoveryDuringTheLastLook(t *testing.T) {
+	t.Parallel()
+	withMachines(t, func(t *testing.T, m *machineAPI) {
+		machine := m.addMachine(m.newSet("workers", "worker"), "a", "worker-0")
+		m.addMHC("east", "a", asItIs)
+		m.slowRequests("get "+m.gvr().Resource, 1500*time.Millisecond)
+		m.setReady("worker-0", corev1.ConditionUnknown)
+		m.sleep(31 * time.Second)
+		m.setReady("worker-0", corev1.ConditionTrue)
+		m.sleep(time.Minute)
+		require.False(t, m.deleting(machine))
+	})
 }

@@ -25,11 +25,11 @@ import (
 func TestRemediationsUnread(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		hide func(c *cluster)
-		says bool
+		hide  func(c *cluster)
+		after v1alpha1.DecisionReason
 	}{
-		"the list takes a while": {func(c *cluster) { c.slowDown(c.kinds[0].crs(), 5*time.Second) }, false},
-		"lists fail":             {func(c *cluster) { c.failLists(c.kinds[0].crs()) }, true},
+		"the list takes a while": {func(c *cluster) { c.slowDown(c.kinds[0].crs(), 5*time.Second) }, v1beta1.DecidedOtherHealthCheck},
+		"lists fail":             {func(c *cluster) { c.failLists(c.kinds[0].crs()) }, v1alpha1.DecidedLeaseTaken},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -46,10 +46,10 @@ func TestRemediationsUnread(t *testing.T) {
 				before := m.mhc("first").ResourceVersion
 				c.loseLeader()
 				tc.hide(c)
-				m.sleep(time.Minute)
-				require.False(t, m.deleting(machine))
-				require.Equal(t, v1beta1.DecidedOtherHealthCheck, m.decision("first", machine))
-				require.Equal(t, tc.says, m.mhc("first").ResourceVersion != before, "status is written")
+				m.sleep(20 * time.Minute)
+				require.False(t, m.deleting(machine), "the lease is kept while the remediation objects cannot be read")
+				require.Equal(t, tc.after, m.decision("first", machine))
+				require.Equal(t, tc.after != v1beta1.DecidedOtherHealthCheck, m.mhc("first").ResourceVersion != before, "status is written")
 			})
 		})
 	}

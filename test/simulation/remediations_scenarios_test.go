@@ -183,3 +183,29 @@ func lastObjectGone(t *testing.T, c *cluster) {
 	require.Equal(t, v1alpha1.PhaseEnabled, status.Phase)
 	require.Nil(t, c.lease("worker-0"))
 }
+
+// fewRequests: a failure and a recovery cost at most nine requests. Events, the election of leaders, and the status of
+// a node whose condition has to last come on top (docs/performance.md).
+func fewRequests(t *testing.T, c *cluster) {
+	c.changeSpec("blue", func(spec *v1alpha1.NodeHealthCheckSpec) {
+		for i := range spec.UnhealthyConditions {
+			spec.UnhealthyConditions[i].Duration.Duration = 0
+		}
+	})
+	c.sleep(inTime)
+	begin := len(c.server.Requests(0))
+	c.unready("worker-0")
+	c.sleep(time.Minute)
+	c.heal("worker-0")
+	c.sleep(time.Minute)
+	var sent []string
+	for _, request := range c.server.Requests(begin) {
+		election := request.Resource == leases && request.Name == "nhc-controller"
+		if strings.HasPrefix(request.User, "replica") && request.Verb != "watch" && request.Resource != events && !election {
+			sent = append(sent, strings.TrimSpace(request.Verb+" "+request.Resource.Resource+" "+request.Subresource))
+		}
+	}
+	require.Contains(t, sent, "create "+c.kinds[0].crs().Resource)
+	require.Contains(t, sent, "delete "+c.kinds[0].crs().Resource)
+	require.LessOrEqual(t, len(sent), 9, "%v", sent)
+}

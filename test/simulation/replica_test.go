@@ -25,6 +25,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/controller/remediationbudget"
 	"github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned"
 	"github.com/nhc-controller/nhc-controller/pkg/reconcile"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/kinds"
 	"github.com/nhc-controller/nhc-controller/pkg/sightings"
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
 	"github.com/nhc-controller/nhc-controller/test/memapi"
@@ -44,9 +45,10 @@ type replica struct {
 	controller *nodehealthcheck.Controller
 	budgets    *remediationbudget.Controller
 	// machines is nil where there are no Machines.
-	machines  *machinehealthcheck.Controller
-	freshness *watches.Freshness
-	informers []cache.SharedIndexInformer
+	machines     *machinehealthcheck.Controller
+	freshness    *watches.Freshness
+	remediations *kinds.Kinds
+	informers    []cache.SharedIndexInformer
 
 	cancel context.CancelFunc
 	drain  chan struct{}
@@ -80,15 +82,17 @@ func (r *replica) prepare(ctx context.Context, t *testing.T, machines bool, reco
 	nodes, leases := r.freshness.Nodes(kube, nodehealthcheck.TrimNode), r.freshness.Leases(kube, leaseNamespace, whole)
 	checks, crds := nodehealthcheck.NewInformer(r.freshness, nhcs, whole), r.freshness.CRDs(metadataClient)
 	seen := sightings.New(clock.Now, func() int64 { return r.freshness.Lists(watches.NodeCache) })
+	r.remediations, err = kinds.New(ctx, kube, dynamicClient, crds, r.freshness)
+	require.NoError(t, err)
 	registry := prometheus.NewRegistry()
 	r.registry = registry
 	r.budgets, err = remediationbudget.New(ctx, remediationbudget.Config{
-		Kube: kube, Dynamic: dynamicClient, Nodes: nodes, CRDs: crds, Freshness: r.freshness,
+		Kube: kube, Dynamic: dynamicClient, Nodes: nodes, CRDs: crds, Freshness: r.freshness, Unread: r.remediations.AnyUnread,
 		Recorder: recorder(remediationbudget.ReportingController), Clock: clock, Metrics: registry,
 	})
 	require.NoError(t, err)
 	common := reconcile.Config{
-		Kube: kube, Dynamic: dynamicClient, Nodes: nodes, Leases: leases, LeaseNamespace: leaseNamespace, CRDs: crds, Freshness: r.freshness,
+		Kube: kube, Dynamic: dynamicClient, Nodes: nodes, Leases: leases, LeaseNamespace: leaseNamespace, CRDs: crds, Remediations: r.remediations, Freshness: r.freshness,
 		Clock: clock, ClockTrusted: func() bool { return true }, Sightings: seen, Budgets: r.budgets, Metrics: registry,
 	}
 	var claims reconcile.MachineHealthChecks // Nil where there are none.
@@ -119,6 +123,7 @@ func (r *replica) watch(ctx context.Context) {
 	for _, informer := range r.informers {
 		r.done.Go(func() { informer.RunWithContext(ctx) })
 	}
+	r.done.Go(func() { r.remediations.Run(ctx) })
 	r.done.Go(func() { r.controller.RunWatches(ctx) })
 	r.done.Go(func() { r.budgets.RunWatches(ctx) })
 	if r.machines != nil {

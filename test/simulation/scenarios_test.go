@@ -51,6 +51,7 @@ func TestScenarios(t *testing.T) {
 		"15.2 other values of the label":                    otherLabelValues,
 		"16.3 the last remediation object is gone":          lastObjectGone,
 		"21.1 what starts no sync":                          noSync,
+		"21.1 the requests of a failure and a recovery":     fewRequests,
 		"23b.3 those without a remediation displace no one": historyLimit,
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -42,6 +42,7 @@ import (
 	nhcinformersv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/generated/informers/externalversions/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/program"
 	"github.com/nhc-controller/nhc-controller/pkg/reconcile"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/kinds"
 	"github.com/nhc-controller/nhc-controller/pkg/sightings"
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
@@ -148,13 +149,15 @@ type process struct {
 	// watching means that the caches are being filled, or are filled: it leads.
 	watching atomic.Bool
 	// freshness follows all informers.
-	freshness  *watches.Freshness
-	nodes      coreinformers.TypedNodeInformer
-	sightings  *sightings.Sightings
-	nhcs       nhcinformersv1alpha1.TypedNodeHealthCheckInformer
-	leases     coordinationinformers.TypedLeaseInformer
-	crds       cache.SharedIndexInformer
-	controller *nodehealthcheck.Controller
+	freshness *watches.Freshness
+	nodes     coreinformers.TypedNodeInformer
+	sightings *sightings.Sightings
+	nhcs      nhcinformersv1alpha1.TypedNodeHealthCheckInformer
+	leases    coordinationinformers.TypedLeaseInformer
+	crds      cache.SharedIndexInformer
+	// remediations are the kinds of remediation objects of all health checks.
+	remediations *kinds.Kinds
+	controller   *nodehealthcheck.Controller
 	// machines and budgets are nil unless --controllers names them.
 	machines *machinehealthcheck.Controller
 	budgets  *remediationbudget.Controller
@@ -227,6 +230,7 @@ func (p *process) watch(ctx context.Context) (stop func()) {
 	wg.Go(func() { p.nhcs.Informer().RunWithContext(ctx) })
 	wg.Go(func() { p.leases.Informer().RunWithContext(ctx) })
 	wg.Go(func() { p.crds.RunWithContext(ctx) })
+	wg.Go(func() { p.remediations.Run(ctx) })
 	wg.Go(func() { p.controller.RunWatches(ctx) })
 	if p.machines != nil {
 		wg.Go(func() { p.machines.RunWatches(ctx) })
@@ -279,7 +283,7 @@ func (p *process) silenced(controller string) bool {
 func (p *process) config(budgets budget.Budgets) reconcile.Config {
 	return reconcile.Config{
 		Kube: p.clients.kube, Dynamic: p.clients.dynamic, Nodes: p.nodes, Leases: p.leases, LeaseNamespace: p.options.LeaseNamespace,
-		CRDs: p.crds, Freshness: p.freshness, Clock: clock.RealClock{}, ClockTrusted: p.skew.trusted, DryRun: p.options.DryRun,
+		CRDs: p.crds, Remediations: p.remediations, Freshness: p.freshness, Clock: clock.RealClock{}, ClockTrusted: p.skew.trusted, DryRun: p.options.DryRun,
 		Sightings: p.sightings, Budgets: budgets, Metrics: p.registry,
 	}
 }
@@ -302,11 +306,14 @@ func (p *process) prepare(ctx context.Context, reportingAs func(controller strin
 		return fmt.Errorf("registering metrics: %w", err)
 	}
 	var err error
+	if p.remediations, err = kinds.New(ctx, p.clients.kube, p.clients.dynamic, p.crds, p.freshness); err != nil {
+		return err
+	}
 	enabled := enabledControllers(p.options.Controllers)
 	var budgets budget.Budgets // Nil where there are none.
 	if enabled[remediationbudget.Name] {
 		p.budgets, err = remediationbudget.New(ctx, remediationbudget.Config{
-			Kube: p.clients.kube, Dynamic: p.clients.dynamic, Nodes: p.nodes, CRDs: p.crds, Freshness: p.freshness,
+			Kube: p.clients.kube, Dynamic: p.clients.dynamic, Nodes: p.nodes, CRDs: p.crds, Freshness: p.freshness, Unread: p.remediations.AnyUnread,
 			Recorder: reportingAs(remediationbudget.ReportingController), Clock: clock.RealClock{}, Metrics: p.registry,
 		})
 		if err != nil {

@@ -70,7 +70,7 @@ func (c *Controller) locate(kind schema.GroupVersionKind) (*meta.RESTMapping, er
 			return nil, err
 		}
 	}
-	mapping, err := c.remediations.MappingIn(kind.GroupKind(), kind.Version)
+	mapping, err := c.Remediations.MappingIn(kind.GroupKind(), kind.Version)
 	if mapping != nil {
 		return mapping, nil
 	}
@@ -78,7 +78,7 @@ func (c *Controller) locate(kind schema.GroupVersionKind) (*meta.RESTMapping, er
 }
 
 // confirm reads Machine and Node live and judges them again, right before an action that cannot be
-// undone (spec M8.4).
+// undone, and so the Node of the cache (spec M8.4).
 func (c *Controller) confirm(ctx context.Context, s *snapshot, plan *machinehealth.Plan) (execute.Confirmation, error) {
 	planned := plan.Target.Machine
 	if plan.Target.Gone {
@@ -101,7 +101,12 @@ func (c *Controller) confirm(ctx context.Context, s *snapshot, plan *machineheal
 	if !plan.Creates() {
 		return execute.Confirmation{Relapsed: plan.ConfirmRecovery(live)}, nil
 	}
-	return execute.Confirmation{Refusal: plan.Confirm(live), MachineVersion: live.Machine.ResourceVersion}, nil
+	refusal := plan.Confirm(live)
+	if cached := c.NodeCache.Get(observed.Machine.Node); refusal == "" && cached != nil { // The watch may have reported a recovery after the read.
+		observed.Node, observed.NodeState = cached, machinehealth.NodeExists
+		refusal = plan.Confirm(s.policy.Criteria.Live(plan.Target, observed, c.Sightings.Of(cached), c.Clock.Now()))
+	}
+	return execute.Confirmation{Refusal: refusal, MachineVersion: live.Machine.ResourceVersion}, nil
 }
 
 // readLive reads a Machine and, at the same time, the Node that it named when the plan was made.

@@ -41,7 +41,7 @@ func (c *Controller) askBudgets(s *snapshot, plans []machinehealth.Plan, now tim
 			continue
 		}
 		if refusal := refusals[slotName(plan.Target.Machine)]; refusal != nil {
-			s.policy.Withhold(plan, &remediation.Withholding{Reason: v1alpha1.DecidedBudgetExhausted, Message: refusal.Text(), Until: refusal.Until}, now)
+			s.policy.Withhold(plan, &remediation.Withholding{Reason: v1alpha1.DecidedBudgetExhausted, Message: refusal.Message, Until: refusal.Until}, now)
 		} else if plan.Creates() {
 			reserved = append(reserved, plan)
 		}
@@ -135,7 +135,7 @@ func crName(cr *object.CR) string {
 
 // crsNamed returns the CRs of MachineHealthChecks that count by a name if their Machines are gone.
 func (c *Controller) crsNamed(name string) (crs []*object.CR) {
-	for _, indexer := range c.remediations.Caches() {
+	for _, indexer := range c.Remediations.Caches() {
 		crs = append(crs, watches.Indexed[*object.CR](indexer, crsByName, name)...)
 	}
 	return crs
@@ -154,7 +154,7 @@ func (c *Controller) Remediating() (names []string) {
 	for machine, one := range c.deletions.all() {
 		names = append(names, c.countsBy(machine, one))
 	}
-	for _, indexer := range c.remediations.Caches() {
+	for _, indexer := range c.Remediations.Caches() {
 		names = append(names, indexer.ListIndexFuncValues(crsByName)...)
 	}
 	return names

@@ -61,10 +61,8 @@ type Controller struct {
 	checks              machinelisters.MachineHealthCheckLister
 
 	// machines are the Machines of both APIs, and the kinds that say how the controller may
-	// treat them. templates and remediations are the kinds that the MachineHealthChecks refer
-	// to.
+	// treat them. templates are the kinds that the MachineHealthChecks refer to.
 	machines, templates *watches.Set[schema.GroupVersionKind]
-	remediations        *watches.Set[schema.GroupKind]
 	wantsMu             sync.Mutex // See wantKinds.
 
 	active  activity
@@ -116,7 +114,6 @@ func (c *Controller) RunWatches(ctx context.Context) {
 	wg.Go(func() { c.otherLeaders.RunWithContext(ctx) })
 	wg.Go(func() { c.machines.Run(ctx) })
 	wg.Go(func() { c.templates.Run(ctx) })
-	wg.Go(func() { c.remediations.Run(ctx) })
 	wg.Go(func() { utilwait.UntilWithContext(ctx, c.checkActive, activeInterval) })
 	wg.Wait()
 }
@@ -138,7 +135,7 @@ func (c *Controller) SyncAll() { c.Wake(c.Checks.Store.ListKeys()) }
 // enqueueLeft adds each MachineHealthCheck with CRs or leases to the queue, also one that no longer
 // exists.
 func (c *Controller) enqueueLeft() {
-	for _, indexer := range c.remediations.Caches() {
+	for _, indexer := range c.Remediations.Caches() {
 		c.Wake(indexer.ListIndexFuncValues(crsByOwner))
 	}
 	c.Wake(c.LeaseHolders())

@@ -71,7 +71,7 @@ func (c *Controller) cachedSlotHolders(subject slot.Member) []slotHolder {
 	}
 	found, _ := c.slotHolders(machines, func(node string) (bool, error) { return c.missing.has(node), nil })
 	var remediated []slotHolder
-	for _, indexer := range c.remediations.Caches() {
+	for _, indexer := range c.Remediations.Caches() {
 		for _, cr := range watches.Indexed[*object.CR](indexer, crsByControlPlane, controlPlaneLabel) {
 			remediated = append(remediated, slotHoldersOf(cr)...)
 		}

@@ -14,9 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
-	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/machinehealth"
-	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 	"github.com/nhc-controller/nhc-controller/pkg/slot"
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
@@ -39,15 +37,7 @@ func (c *Controller) ListControlPlaneSlotHolders(ctx context.Context, subject sl
 	if err != nil {
 		return nil, err
 	}
-	crs, err := c.listControlPlaneCRs(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var remediated []slotHolder
-	for _, cr := range crs {
-		remediated = append(remediated, slotHoldersOf(cr)...)
-	}
-	return namesOf(others(found, remediated, subject)), nil
+	return namesOf(others(found, nil, subject)), nil
 }
 
 // listMachines returns the Machines of both APIs from a live list.
@@ -68,20 +58,6 @@ func (c *Controller) listMachines(ctx context.Context) (machines []*machinehealt
 		}
 	}
 	return machines, nil
-}
-
-// listControlPlaneCRs returns the remediation objects of control plane Machines from a live list. A kind
-// that is not served or may not be listed keeps no other Machine waiting.
-func (c *Controller) listControlPlaneCRs(ctx context.Context) (crs []*object.CR, _ error) {
-	for kind := range c.remediations.Kinds() {
-		err := c.remediations.ListLive(ctx, kind, metav1.ListOptions{LabelSelector: v1alpha1.LabelControlPlane}, func(item *unstructured.Unstructured) {
-			crs = append(crs, object.ParseCR(item))
-		})
-		if err != nil {
-			return nil, err
-		}
-	}
-	return crs, nil
 }
 
 // missingLive reports whether a live read does not find a Node.

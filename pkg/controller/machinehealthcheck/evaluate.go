@@ -17,8 +17,13 @@ import (
 // depend on.
 func (c *Controller) evaluate(s *snapshot, now time.Time) {
 	s.targets = s.policy.Evaluate(c.input(s), now)
+	before := s.state.vanished
+	s.state.vanished = map[string]time.Time{}
 	for i := range s.targets {
 		t := &s.targets[i]
+		if t.SetVanished(before[t.Machine.Name], now); !t.Vanished.IsZero() {
+			s.state.vanished[t.Machine.Name] = t.Vanished
+		}
 		attempt := s.state.attempts.Of(t.Machine.Name)
 		t.RetryAt, t.LastFailure, t.LastFailed = attempt.Due, attempt.Failure, attempt.Reason
 	}

@@ -20,12 +20,13 @@ func (c *Controller) end(ctx context.Context, key cache.ObjectName) (recheck tim
 	c.Budgets.Forget(c.Asker(key.String())) // It waits for nothing any more, even if its CRs are left.
 	if c.Active() {
 		failed := c.endFormer(ctx, key, "")
-		recheck, err = c.endLeases(ctx, c.LeasesOf(key.String()))
+		recheck, err = c.endLeases(ctx, c.LeasesOf(key.String()), false)
 		if err := errors.Join(failed, err); err != nil {
 			return time.Time{}, err
 		}
 	}
-	if left := c.wantKinds(key); len(left) > 0 {
+	c.wantKinds(key)
+	if len(c.kindsOf(key)) > 0 {
 		c.setDeletions(key, nil, nil, c.Clock.Now())
 		c.metrics.forget(key)
 		return recheck, nil // The CRs are about to go, or cannot be read. Both are watched.
@@ -41,7 +42,7 @@ func (c *Controller) endFormer(ctx context.Context, key cache.ObjectName, uid ty
 	if state, known := c.states.Load(key); known && state.(*checkState).uid != uid {
 		remembered = c.ownedLast(key)
 	}
-	return c.EndFormer(ctx, key, uid, c.remediations.Caches(), remembered)
+	return c.EndFormer(ctx, key, uid, c.Remediations.Caches(), remembered)
 }
 
 // forget drops everything about a MachineHealthCheck that is gone.

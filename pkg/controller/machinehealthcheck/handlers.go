@@ -296,7 +296,6 @@ func (c *Controller) crdChanged(name, group string) {
 	}
 	c.machines.Refresh(group)
 	c.templates.Refresh(group)
-	c.remediations.Refresh(group)
 }
 
 // templateHandler handles templates of all watched kinds.
@@ -304,19 +303,14 @@ func (c *Controller) templateHandler() cache.ResourceEventHandler {
 	return watches.Handler(func(old, template *object.Template) { c.enqueueNamespace(cmp.Or(template, old).Namespace) })
 }
 
-// remediationHandler handles CRs of all watched kinds. They concern all MachineHealthChecks of their
-// namespace, because a CR of another owner may be in the way.
-func (c *Controller) remediationHandler() cache.ResourceEventHandler {
-	return watches.Handler(func(old, current *object.CR) {
-		cr := cmp.Or(current, old)
-		c.countCR(cr)
-		c.enqueueNamespace(cr.Namespace)
-		c.Enqueue(c.checksOf(cr)...) // A MachineHealthCheck that is gone is forgotten with its last CR.
-		if cr.ControlPlane() && c.Active() {
-			c.nodeHealthChecks.ControlPlaneChanged()
-		}
-		if old != nil {
-			c.Enqueue(c.checksOf(old)...) // Garbage collection removes the reference to one that is gone.
-		}
-	})
+// remediationChanged handles a CR of any kind. It concerns all MachineHealthChecks of its namespace, because a CR of
+// another owner may be in the way.
+func (c *Controller) remediationChanged(old, current *object.CR) {
+	cr := cmp.Or(current, old)
+	c.countCR(cr)
+	c.enqueueNamespace(cr.Namespace)
+	c.Enqueue(c.checksOf(cr)...) // A MachineHealthCheck that is gone is forgotten with its last CR.
+	if old != nil {
+		c.Enqueue(c.checksOf(old)...) // Garbage collection removes the reference to one that is gone.
+	}
 }

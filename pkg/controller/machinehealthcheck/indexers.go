@@ -18,9 +18,9 @@ import (
 // control plane label.
 const (
 	machinesByNode    = "node"
-	crsByOwner        = "owner"
-	crsByName         = "name"
-	crsByControlPlane = "controlPlane"
+	crsByOwner        = "machineHealthCheck"
+	crsByName         = "nameOfMachine"
+	crsByControlPlane = "controlPlaneMachine"
 	controlPlaneLabel = "true"
 	nodesByCluster    = "cluster"
 )

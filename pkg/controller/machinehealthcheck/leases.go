@@ -56,14 +56,15 @@ func (c *Controller) protects(lease *coordinationv1.Lease) bool {
 
 // endLeases releases leases of Nodes that no target of their MachineHealthCheck names. It keeps a lease while a
 // remediation of its Machine goes on, so that no other controller acts on the Node (spec M10.3, M15.2). As long as
-// Machines have not been read, leases stay as they are. It returns when to look again.
-func (c *Controller) endLeases(ctx context.Context, held []*coordinationv1.Lease) (recheck time.Time, err error) {
+// Machines have not been read, leases stay as they are. If CRs cannot be read, each of the Nodes may have one (spec P5).
+// It returns when to look again.
+func (c *Controller) endLeases(ctx context.Context, held []*coordinationv1.Lease, incomplete bool) (recheck time.Time, err error) {
 	var needless []*coordinationv1.Lease
 	var errs []error
 	known := c.machinesKnown()
 	for _, lease := range held {
 		switch {
-		case c.protects(lease):
+		case incomplete || c.protects(lease):
 			due, err := c.keepLease(ctx, lease)
 			recheck, errs = health.Earliest(recheck, due), append(errs, err)
 		case known:
@@ -84,12 +85,8 @@ func (c *Controller) keepLease(ctx context.Context, lease *coordinationv1.Lease)
 	return remediation.RenewalDue(lease), nil
 }
 
-// observeHeldLeases finds the leases for Nodes that no target names. If CRs cannot be read, each of these Nodes
-// may have one (spec P5).
+// observeHeldLeases finds the leases for Nodes that no target names.
 func (s *snapshot) observeHeldLeases() {
-	if s.incomplete {
-		return
-	}
 	named := sets.New[string]()
 	for i := range s.targets {
 		if node := s.targets[i].Machine.Node; node != "" {
@@ -105,7 +102,7 @@ func (s *snapshot) observeHeldLeases() {
 
 // releaseHeld releases the leases of Nodes that no target names. After a failure, the next sync tries again. Nothing waits for it.
 func (c *Controller) releaseHeld(ctx context.Context, s *snapshot) {
-	due, err := c.endLeases(ctx, s.needless)
+	due, err := c.endLeases(ctx, s.needless, s.incomplete)
 	s.recheck = health.Earliest(s.recheck, due)
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "Releasing leases failed, retrying")

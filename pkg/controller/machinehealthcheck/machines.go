@@ -20,6 +20,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 	"github.com/nhc-controller/nhc-controller/pkg/machinehealth"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/kinds"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
@@ -39,13 +40,8 @@ func (c *Controller) watchKinds() {
 	templates.Handler, templates.Changed = c.templateHandler(), c.enqueueNamespacesOf // A MachineHealthCheck without its template keeps no other from a Machine.
 	c.templates = watches.NewSet[schema.GroupVersionKind](templates)
 
-	remediations := readOnly
-	remediations.Name, remediations.Indexers = "machine-remediations", crIndexers
-	remediations.Verbs = []string{"get", "list", "watch", "create", "delete"}
-	remediations.Parse = func(u *unstructured.Unstructured) runtime.Object { return object.ParseCR(u) }
-	remediations.Handler, remediations.Changed = c.remediationHandler(), c.enqueueNamespacesOf
-	c.remediations = watches.NewSet[schema.GroupKind](remediations)
-	c.Mapping, c.Written = c.locate, append(c.Written, c.machines, c.remediations)
+	c.Mapping, c.Written = c.locate, append(c.Written, c.machines, c.Remediations)
+	c.Remediations.Use(kinds.User{Indexers: crIndexers, Changed: c.remediationChanged, KindsChanged: func() { c.SyncAll(); c.enqueueLeft() }})
 }
 
 // readabilityChanged is called when a kind can be read, or cannot any more.

@@ -4,18 +4,15 @@
 package machinehealthcheck
 
 import (
-	"errors"
 	"slices"
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/machinehealth"
-	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
 
 // observeOthers adds the obstacles that other objects are: other Machines of the Node, a paused Cluster, and other
@@ -28,7 +25,6 @@ func (c *Controller) observeOthers(s *snapshot) {
 		}
 	}
 	left := c.leftToClusterAPI(s.check.Namespace)
-	unread := c.unreadOther(s.check)
 	for i := range s.targets {
 		t := &s.targets[i]
 		if t.Gone {
@@ -49,7 +45,6 @@ func (c *Controller) observeOthers(s *snapshot) {
 		case first >= 0:
 			t.Obstacles.OtherCheck = keyOf(others[first]).String()
 		}
-		t.Obstacles.UnreadCheck = unread
 	}
 }
 
@@ -65,40 +60,6 @@ func (c *Controller) ambiguous(machine *machinehealth.Machine) (name string) {
 		}
 		if key := other.Namespace + "/" + other.Name; name == "" || key < name {
 			name = key
-		}
-	}
-	return name
-}
-
-// othersRead returns watches.ErrPending until the CRs of other MachineHealthChecks of the namespace are read (spec
-// M7.4). Otherwise a new process would report for a moment that they cannot be read.
-func (c *Controller) othersRead(namespace string) error {
-	checks, _ := c.checks.MachineHealthChecks(namespace).List(labels.Everything()) // A cache in memory has no errors.
-	for _, check := range checks {
-		for kind := range c.remediations.Wanted(keyOf(check).String()) {
-			if _, err := c.remediations.Cache(kind); errors.Is(err, watches.ErrPending) {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// unreadOther returns another MachineHealthCheck of the namespace that may have CRs which this process could never
-// read, empty if there is none. It may remediate any Machine (spec M7.4, P5). A kind that is not served has no CRs.
-// A kind that the controller may not read is a mistake of the user, unless status lists it.
-func (c *Controller) unreadOther(check *v1beta1.MachineHealthCheck) (name string) {
-	checks, _ := c.checks.MachineHealthChecks(check.Namespace).List(labels.Everything()) // A cache in memory has no errors.
-	for _, other := range checks {
-		if other.Name == check.Name || (name != "" && name < keyOf(other).String()) {
-			continue // Not the next one by chance.
-		}
-		for kind := range c.remediations.Wanted(keyOf(other).String()) {
-			_, read := c.remediations.LastCache(kind)
-			_, err := c.remediations.Cache(kind)
-			if !read && (watches.Unread(err) || (err != nil && !meta.IsNoMatchError(err) && lists(other, kind))) {
-				name = keyOf(other).String()
-			}
 		}
 	}
 	return name

@@ -50,8 +50,13 @@ func (c *Controller) clusterPaused(machine *machinehealth.Machine) bool {
 	return false
 }
 
-// clusterUpgrading reports whether the cluster is being upgraded (spec 10.2).
+// clusterUpgrading reports whether the cluster is being upgraded (spec 10.2), or may be: ClusterVersions cannot be read,
+// and this process never could (spec P5).
 func (c *Controller) clusterUpgrading() bool {
+	if _, read := c.machines.LastCache(remediation.ClusterVersionKind); !read {
+		_, err := c.machines.Cache(remediation.ClusterVersionKind)
+		return watches.Unread(err)
+	}
 	return remediation.Progressing(c.objectsIn(remediation.ClusterVersionKind, ""))
 }
 

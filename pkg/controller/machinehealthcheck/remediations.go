@@ -22,27 +22,24 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
 
-// wantKinds has the template of a MachineHealthCheck watched, and its kind of CRs. Kinds of CRs that it wanted
-// before, here or in another process, stay while they have CRs, also when it is gone. It returns the kinds of
-// CRs. A handler and a worker may call it at the same time for a MachineHealthCheck that was deleted and
-// created again. Each call reads the cache, so the last one has the latest state.
-func (c *Controller) wantKinds(key cache.ObjectName) sets.Set[schema.GroupKind] {
+// wantKinds has the template of a MachineHealthCheck watched, and its kinds of CRs. A handler and a worker may call it
+// at the same time for a MachineHealthCheck that was deleted and created again. Each call reads the cache, so the last
+// one has the latest state.
+func (c *Controller) wantKinds(key cache.ObjectName) {
 	c.wantsMu.Lock()
 	defer c.wantsMu.Unlock()
-	templates, crs := c.neededKinds(key)
-	crs = crs.Union(c.kindsWithCRs(key))
+	templates, crs, recorded := c.neededKinds(key)
 	c.templates.Want(key.String(), templates)
-	c.remediations.Want(key.String(), crs)
-	return crs
+	c.Remediations.Want(key.String(), crs, recorded)
 }
 
 // neededKinds returns the kinds that a MachineHealthCheck needs, none if it is gone: the kind of its
-// template, and the kinds of its CRs, including those that only status still names.
-func (c *Controller) neededKinds(key cache.ObjectName) (templates sets.Set[schema.GroupVersionKind], crs sets.Set[schema.GroupKind]) {
-	templates, crs = sets.New[schema.GroupVersionKind](), sets.New[schema.GroupKind]()
+// template, and the kinds of its CRs, including those that only status still names. recorded are the latter.
+func (c *Controller) neededKinds(key cache.ObjectName) (templates sets.Set[schema.GroupVersionKind], crs, recorded sets.Set[schema.GroupKind]) {
+	templates, crs, recorded = sets.New[schema.GroupVersionKind](), sets.New[schema.GroupKind](), sets.New[schema.GroupKind]()
 	check, err := c.checks.MachineHealthChecks(key.Namespace).Get(key.Name)
 	if err != nil {
-		return templates, crs
+		return templates, crs, recorded
 	}
 	if criteria := c.criteriaOf(check); criteria.Template != nil {
 		kind := criteria.Template.GroupVersionKind()
@@ -55,29 +52,25 @@ func (c *Controller) neededKinds(key cache.ObjectName) (templates sets.Set[schem
 		}
 	}
 	for _, listed := range check.Status.RemediationKinds { // Another process may have left some.
-		crs.Insert(kindOf(listed))
+		recorded.Insert(kindOf(listed))
 	}
-	return templates, crs
+	return templates, crs.Union(recorded), recorded
 }
 
-// kindsWithCRs returns the kinds that a MachineHealthCheck has wanted so far and that still have CRs of
-// it. A kind that cannot be read counts, too. These kinds are watched as long as there are CRs, also if
-// the MachineHealthCheck is gone: nothing else may begin for their Machines (spec M7.4).
-func (c *Controller) kindsWithCRs(key cache.ObjectName) sets.Set[schema.GroupKind] {
-	kinds, owned := sets.New[schema.GroupKind](), c.ownedLast(key)
-	for kind := range c.remediations.Wanted(key.String()) {
-		indexer, err := c.remediations.Cache(kind)
-		if err == nil {
+// kindsOf returns the kinds that may have CRs of a MachineHealthCheck: those that it needs, and those that had some when
+// they were read last. Nothing else may begin for their Machines, also if the MachineHealthCheck is gone (spec M7.4).
+func (c *Controller) kindsOf(key cache.ObjectName) sets.Set[schema.GroupKind] {
+	_, of, _ := c.neededKinds(key)
+	owned := c.ownedLast(key)
+	for kind := range c.Remediations.Kinds() {
+		if indexer, read := c.Remediations.LastCache(kind); read {
 			own, _ := indexer.IndexKeys(crsByOwner, key.String()) // The index exists: crIndexers has it.
-			if len(own) == 0 && !hasAny(indexer, owned) {
-				continue
+			if len(own) > 0 || hasAny(indexer, owned) {
+				of.Insert(kind)
 			}
-		} else if meta.IsNoMatchError(err) {
-			continue // What is not served has no objects.
 		}
-		kinds.Insert(kind)
 	}
-	return kinds
+	return of
 }
 
 // hasAny reports whether a cache has one of these CRs.
@@ -119,7 +112,7 @@ func (c *Controller) templateOf(check *v1beta1.MachineHealthCheck, criteria *mac
 	}
 	if err == nil {
 		made := remediationKind(kind)
-		_, err = c.remediations.MappingIn(made.GroupKind(), made.Version)
+		_, err = c.Remediations.MappingIn(made.GroupKind(), made.Version)
 	}
 	if err != nil {
 		return nil, err
@@ -146,8 +139,8 @@ func (c *Controller) observeCRs(s *snapshot) (map[string]machineCRs, error) {
 		needed = remediationKind(s.policy.Criteria.Template.GroupVersionKind()).GroupKind()
 	}
 	s.kinds = nil
-	for kind := range c.remediations.Wanted(keyOf(s.check).String()) {
-		indexer, err := c.remediations.Cache(kind)
+	for kind := range c.kindsOf(keyOf(s.check)) {
+		indexer, err := c.Remediations.Cache(kind)
 		switch {
 		case errors.Is(err, watches.ErrPending):
 			return nil, err
@@ -212,7 +205,7 @@ func (s *snapshot) versioned(kind schema.GroupKind, read string) schema.GroupVer
 
 // cachedCRs returns the CRs of all watched kinds with a name.
 func (c *Controller) cachedCRs(namespace, name string) (crs []*object.CR) {
-	for _, indexer := range c.remediations.Caches() {
+	for _, indexer := range c.Remediations.Caches() {
 		if cr := watches.Cached[*object.CR](indexer, cache.NewObjectName(namespace, name).String()); cr != nil {
 			crs = append(crs, cr)
 		}

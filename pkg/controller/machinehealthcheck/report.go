@@ -142,7 +142,7 @@ func (c *Controller) ownCRs(s *snapshot, results []machinehealth.TargetResult) s
 		}
 	}
 	if before := c.ownedLast(keyOf(s.check)).Difference(own); len(before) > 0 {
-		for _, indexer := range c.remediations.Caches() {
+		for _, indexer := range c.Remediations.Caches() {
 			for _, obj := range indexer.List() {
 				if uid := obj.(*object.CR).UID; before.Has(uid) {
 					own.Insert(uid)

@@ -4,6 +4,7 @@
 package machinehealthcheck
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -53,14 +54,11 @@ type snapshot struct {
 // decision depends on something that has not been read yet, and a *watches.ForbiddenError if the
 // controller may not read it.
 func (c *Controller) snapshot(ctx context.Context, check *v1beta1.MachineHealthCheck, now time.Time) (*snapshot, error) {
-	if err := c.Budgets.Ready(); err != nil {
+	if err := cmp.Or(c.Budgets.Ready(), c.Remediations.Ready()); err != nil {
 		return nil, err
 	}
 	criteria := c.criteriaOf(check)
 	if err := c.readable(criteria.API); err != nil {
-		return nil, err
-	}
-	if err := c.othersRead(check.Namespace); err != nil {
 		return nil, err
 	}
 	machines, err := c.machinesIn(check.Namespace, criteria.API)

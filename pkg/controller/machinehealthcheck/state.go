@@ -5,6 +5,7 @@ package machinehealthcheck
 
 import (
 	"sync/atomic"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -34,6 +35,8 @@ type checkState struct {
 	own atomic.Pointer[sets.Set[types.UID]]
 	// machines are those of the last sync, nil before the first one.
 	machines machinehealth.Machines
+	// vanished is since when the external remediations are gone that the history shows as open, by Machine.
+	vanished map[string]time.Time
 	// notHealthy are the names of the targets that were judged unhealthy, or soon, at the last sync.
 	notHealthy sets.Set[string]
 	attempts   attempts.Attempts[string]

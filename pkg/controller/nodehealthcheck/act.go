@@ -54,7 +54,7 @@ func (c *Controller) acting(s *snapshot, policy *remediation.Policy, plans []rem
 // locate returns where CRs of a kind are served. A missing or uncertain permission does
 // not keep the controller from ending running remediations (spec 6.7).
 func (c *Controller) locate(gvk schema.GroupVersionKind) (*meta.RESTMapping, error) {
-	mapping, err := c.remediations.MappingIn(gvk.GroupKind(), gvk.Version)
+	mapping, err := c.Remediations.MappingIn(gvk.GroupKind(), gvk.Version)
 	if mapping != nil {
 		return mapping, nil
 	}
@@ -64,7 +64,7 @@ func (c *Controller) locate(gvk schema.GroupVersionKind) (*meta.RESTMapping, err
 // nameAsRead names a CR in the version that its cache will show, also if it was created in another one (spec 6.8).
 // Otherwise status would be written once more.
 func (c *Controller) nameAsRead(cr *object.CR) {
-	if mapping, _ := c.remediations.Mapping(cr.GroupVersionKind().GroupKind()); mapping != nil {
+	if mapping, _ := c.Remediations.Mapping(cr.GroupVersionKind().GroupKind()); mapping != nil {
 		cr.APIVersion = mapping.GroupVersionKind.GroupVersion().String()
 	}
 }
@@ -102,7 +102,7 @@ func (c *Controller) rememberOutcomes(ctx context.Context, s *snapshot, results 
 // recheckKinds has the kinds that a plan writes probed again.
 func (c *Controller) recheckKinds(plan *remediation.NodePlan) {
 	for kind := range kindsOf(plan) {
-		c.remediations.Recheck(kind)
+		c.Remediations.Recheck(kind)
 	}
 }
 

@@ -6,8 +6,6 @@ package nodehealthcheck
 import (
 	"time"
 
-	"k8s.io/apimachinery/pkg/labels"
-
 	"github.com/nhc-controller/nhc-controller/pkg/budget"
 	"github.com/nhc-controller/nhc-controller/pkg/evaluation"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
@@ -39,7 +37,7 @@ func (c *Controller) endReservations(s *snapshot, reserved []string, results []r
 // B3): whether a condition matches, for however long, and since when it has a CR.
 func (c *Controller) Observe(node string) budget.Observation {
 	observed := budget.Observation{Unhealthy: c.index.NeedsLook(node)}
-	for _, indexer := range c.remediations.Caches() {
+	for _, indexer := range c.Remediations.Caches() {
 		begun := map[string]time.Time{} // By owner: the next step is no beginning.
 		for _, cr := range watches.Indexed[*object.CR](indexer, byNode, node) {
 			for _, owner := range cr.Owners() {
@@ -50,27 +48,13 @@ func (c *Controller) Observe(node string) budget.Observation {
 			observed.Merge(budget.Observation{Remediating: true, Started: started})
 		}
 	}
-	if !observed.Remediating {
-		observed.Remediating = c.namedUnread(node)
-	}
 	return observed
 }
 
-// Remediating returns the names of all nodes that have a CR, or may have one.
+// Remediating returns the names of all nodes that have a CR.
 func (c *Controller) Remediating() (names []string) {
-	for _, indexer := range c.remediations.Caches() {
+	for _, indexer := range c.Remediations.Caches() {
 		names = append(names, indexer.ListIndexFuncValues(byNode)...)
-	}
-	if len(c.unreadKinds()) == 0 {
-		return names
-	}
-	nhcs, _ := c.nhcs.List(labels.Everything()) // A cache in memory has no errors.
-	for _, nhc := range nhcs {
-		for i := range nhc.Status.UnhealthyNodes {
-			if entry := &nhc.Status.UnhealthyNodes[i]; len(entry.Remediations) > 0 {
-				names = append(names, entry.Name)
-			}
-		}
 	}
 	return names
 }

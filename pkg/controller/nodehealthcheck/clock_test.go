@@ -29,6 +29,7 @@ import (
 	nhcfake "github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned/fake"
 	nhcinformers "github.com/nhc-controller/nhc-controller/pkg/generated/informers/externalversions"
 	"github.com/nhc-controller/nhc-controller/pkg/reconcile"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/kinds"
 )
 
 // heldClock is a clock that is held back by so many nanoseconds.
@@ -50,12 +51,14 @@ func newTestController(tb testing.TB, clock clock.PassiveClock, nodes ...coreinf
 	scheme := runtime.NewScheme()
 	require.NoError(tb, metav1.AddMetaToScheme(scheme))
 	crds := schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+	crdInformer, client := metadatainformer.NewFilteredMetadataInformer(metadatafake.NewSimpleMetadataClient(scheme), crds, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer(), dynamicfake.NewSimpleDynamicClient(scheme)
+	remediations, err := kinds.New(tb.Context(), kube, client, crdInformer, nil)
+	require.NoError(tb, err)
 	c, err := New(tb.Context(), Config{
 		Config: reconcile.Config{
-			Kube: kube, Dynamic: dynamicfake.NewSimpleDynamicClient(scheme),
+			Kube: kube, Dynamic: client, CRDs: crdInformer, Remediations: remediations,
 			Nodes:    append(nodes, factory.Core().V1().Nodes())[0],
 			Leases:   factory.Coordination().V1().Leases(),
-			CRDs:     metadatainformer.NewFilteredMetadataInformer(metadatafake.NewSimpleMetadataClient(scheme), crds, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer(),
 			Recorder: events.NewFakeRecorder(100),
 			Clock:    clock,
 			Metrics:  registry,
@@ -68,6 +71,7 @@ func newTestController(tb testing.TB, clock clock.PassiveClock, nodes ...coreinf
 	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), klog.Logger{}))
 	tb.Cleanup(cancel)
 	go c.RunWatches(ctx) // Ends the queues of the watches.
+	go remediations.Run(ctx)
 	return c, registry
 }
 

@@ -14,9 +14,7 @@ package nodehealthcheck
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -30,6 +28,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/nodeindex"
 	"github.com/nhc-controller/nhc-controller/pkg/reconcile"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/execute"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/kinds"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 	"github.com/nhc-controller/nhc-controller/pkg/slot"
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
@@ -56,20 +55,14 @@ type Controller struct {
 	// machineHealthChecks is that of Config, never nil.
 	machineHealthChecks reconcile.MachineHealthChecks
 
-	// templates and remediations are the kinds that the NodeHealthChecks refer to,
-	// and the kinds of the CRs.
-	templates    *watches.Set[schema.GroupVersionKind]
-	remediations *watches.Set[schema.GroupKind]
+	// templates are the kinds that the NodeHealthChecks refer to.
+	templates *watches.Set[schema.GroupVersionKind]
 	// platform are the optional kinds of OpenShift and Cluster API.
 	platform     *watches.Set[schema.GroupVersionKind]
 	platformSeen platformSeen
 
-	slot        slot.Reservation
-	refusals    slot.Refusals
-	keptKindsMu sync.Mutex // See keepKinds.
-	// searching means that the controller has not yet discovered the kinds that may have CRs of former
-	// templates.
-	searching atomic.Bool
+	slot     slot.Reservation
+	refusals slot.Refusals
 
 	index   *nodeindex.Index
 	waiters waiters
@@ -105,7 +98,6 @@ func New(ctx context.Context, config Config) (*Controller, error) {
 	}
 	c.Sync = func(ctx context.Context, key cache.ObjectName) (time.Time, error) { return c.sync(ctx, key.Name) }
 	c.Beside, c.Stopped = []func(context.Context){c.expireSeries}, c.publishDeferred
-	c.searching.Store(true)
 	c.watchKinds()
 	c.Freshness.Subscribe(c.SyncAll)
 	if err := c.registerHandlers(ctx, config); err != nil {
@@ -129,22 +121,11 @@ func (c *Controller) watchKinds() {
 	templates.Parse, templates.Handler, templates.Changed = parseTemplate, c.templateHandler(), c.Wake
 	c.templates = watches.NewSet[schema.GroupVersionKind](templates)
 
-	remediations := readOnly
-	remediations.Name, remediations.CRDs, remediations.Indexers = "remediations", watches.CRDsIn(c.CRDs), crIndexers
-	remediations.Verbs = []string{"get", "list", "watch", "create", "patch", "delete"}
-	remediations.Parse, remediations.Handler = c.parseCR, c.remediationHandler()
-	remediations.Changed = func(owners []string) {
-		c.keepKinds()
-		if slices.Contains(owners, keeper) {
-			c.SyncAll() // It is not known which CRs exist.
-		}
-		c.Wake(slices.DeleteFunc(owners, func(owner string) bool { return owner == keeper }))
-		c.enqueueLeft()
-		c.ControlPlaneChanged()
+	c.Mapping, c.Written = c.locate, append(c.Written, c.Remediations)
+	c.Remediations.Use(kinds.User{Indexers: crIndexers, Parsed: c.recordCR, Changed: c.remediationChanged, KindsChanged: func() {
+		c.SyncAll() // It was not known which CRs exist.
 		c.Budgets.NodesChanged()
-	}
-	c.remediations = watches.NewSet[schema.GroupKind](remediations)
-	c.Mapping, c.Written = c.locate, append(c.Written, c.remediations)
+	}})
 
 	platform := readOnly
 	platform.Name, platform.Optional = "platform", true
@@ -157,11 +138,7 @@ func (c *Controller) watchKinds() {
 func (c *Controller) RunWatches(ctx context.Context) {
 	var wg sync.WaitGroup
 	wg.Go(func() { c.templates.Run(ctx) })
-	wg.Go(func() { c.remediations.Run(ctx) })
 	wg.Go(func() { c.platform.Run(ctx) })
-	if c.searching.Load() {
-		wg.Go(func() { c.findKinds(ctx) })
-	}
 	wg.Wait()
 }
 

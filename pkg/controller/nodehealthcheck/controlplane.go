@@ -4,8 +4,8 @@
 package nodehealthcheck
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -14,9 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
@@ -59,40 +57,14 @@ func (c *Controller) observeControlPlaneMachines(s *snapshot) {
 	}
 }
 
-// controlPlaneRemediations returns the nodes whose CRs take the slot, as the caches show it.
-// Where a kind cannot be read, the status of the NodeHealthChecks that use it decides.
+// controlPlaneRemediations returns the nodes whose CRs take the slot, as the caches show it. While any kind cannot be
+// read, there may be others.
 func (c *Controller) controlPlaneRemediations() slot.ControlPlane {
-	var found slot.ControlPlane
-	nhcs, err := c.nhcs.List(labels.Everything())
-	if err != nil {
-		return slot.ControlPlane{Unknown: true}
-	}
-	for kind := range c.slotKinds(nhcs) {
-		indexer, err := c.remediations.Cache(kind)
-		switch {
-		case err == nil:
-			found.Remediated = append(found.Remediated, c.slotTakenInCache(indexer)...)
-		case errors.Is(err, watches.ErrPending):
-			return slot.ControlPlane{Unknown: true}
-		case c.remediations.Gone(kind): // And so are its CRs.
-		default:
-			for _, nhc := range nhcs {
-				found.Remediated = append(found.Remediated, c.slotTakenInStatus(nhc, kind)...)
-			}
-		}
+	found := slot.ControlPlane{Unknown: cmp.Or(c.Remediations.Ready(), c.Remediations.AnyUnread()) != nil}
+	for _, indexer := range c.Remediations.Caches() {
+		found.Remediated = append(found.Remediated, c.slotTakenInCache(indexer)...)
 	}
 	return found
-}
-
-// slotKinds returns the kinds whose CRs may take the slot: those that are watched, and those of NodeHealthChecks whose
-// event has not been handled yet.
-func (c *Controller) slotKinds(nhcs []*v1alpha1.NodeHealthCheck) sets.Set[schema.GroupKind] {
-	kinds := c.remediations.Kinds()
-	for _, nhc := range nhcs {
-		_, wanted := wantedKinds(nhc)
-		kinds = kinds.Union(wanted)
-	}
-	return kinds
 }
 
 // slotTakenInCache returns the nodes of CRs in a cache that take the slot.
@@ -108,22 +80,6 @@ func (c *Controller) slotTakenInCache(indexer cache.Indexer) (nodes []string) {
 	return nodes
 }
 
-// slotTakenInStatus returns the control plane nodes for which a NodeHealthCheck has a CR of a
-// kind that cannot be read. A Node that is gone may have been one of the control plane, so it
-// counts.
-func (c *Controller) slotTakenInStatus(nhc *v1alpha1.NodeHealthCheck, kind schema.GroupKind) (nodes []string) {
-	for i := range nhc.Status.UnhealthyNodes {
-		entry := &nhc.Status.UnhealthyNodes[i]
-		if !slices.ContainsFunc(entry.Remediations, func(cr v1alpha1.Remediation) bool { return cr.Resource.GroupVersionKind().GroupKind() == kind }) {
-			continue
-		}
-		if node := c.NodeCache.Get(entry.Name); node == nil || remediation.IsControlPlane(node.Labels) {
-			nodes = append(nodes, entry.Name)
-		}
-	}
-	return nodes
-}
-
 // listOthers returns the names of slot holders that take the slot from a node or a Machine. It lists all
 // CRs and the control plane Machines live, because the caches of a new leader may not show what the old one
 // has begun. It leaves kinds that are not served or forbidden to controlPlaneRemediations.
@@ -132,11 +88,7 @@ func (c *Controller) listOthers(ctx context.Context, subject slot.Member) (other
 	if err != nil {
 		return nil, fmt.Errorf("listing control plane Machines: %w", err)
 	}
-	nhcs, err := c.nhcs.List(labels.Everything())
-	if err != nil {
-		return nil, fmt.Errorf("listing NodeHealthChecks: %w", err)
-	}
-	for kind := range c.slotKinds(nhcs) {
+	for kind := range c.Remediations.Kinds() {
 		nodes, err := c.listSlotTaken(ctx, kind)
 		if err != nil {
 			return nil, err
@@ -152,7 +104,7 @@ func (c *Controller) listOthers(ctx context.Context, subject slot.Member) (other
 
 // listSlotTaken returns the nodes of CRs in a live list of a kind that take the slot.
 func (c *Controller) listSlotTaken(ctx context.Context, kind schema.GroupKind) (nodes []string, _ error) {
-	err := c.remediations.ListLive(ctx, kind, metav1.ListOptions{}, func(item *unstructured.Unstructured) {
+	err := c.Remediations.ListLive(ctx, kind, metav1.ListOptions{}, func(item *unstructured.Unstructured) {
 		if cr := object.ParseCR(item); c.keepsSlot(cr) {
 			nodes = append(nodes, cr.Node())
 		}

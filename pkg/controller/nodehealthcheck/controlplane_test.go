@@ -27,6 +27,7 @@ import (
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/kinds"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 	"github.com/nhc-controller/nhc-controller/pkg/slot"
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
@@ -97,14 +98,14 @@ func withRemediations(t *testing.T, w fakeRemediators, before, test func(t *test
 		for _, node := range w.nodes {
 			require.NoError(t, c.NodeCache.Add(node))
 		}
-		c.remediations = watches.NewSet[schema.GroupKind](watches.Config{
-			Name: "remediations", Client: client, Discovery: server, Access: server, Verbs: []string{"get", "list", "watch"},
-			Interval: watches.ProbeInterval, Parse: c.parseCR, Indexers: crIndexers, Handler: cache.ResourceEventHandlerFuncs{}, Changed: func([]string) {},
+		c.Remediations = &kinds.Kinds{Set: watches.NewSet[schema.GroupKind](watches.Config{
+			Name: "remediations", Client: client, Discovery: server, Access: server, Verbs: []string{"get", "list", "watch"}, Keep: true,
+			Interval: watches.ProbeInterval, Parse: c.parse, Indexers: crIndexers, Handler: cache.ResourceEventHandlerFuncs{}, Changed: func([]string) {},
 			CRDs: func(string) ([]string, bool) { return []string{"reboots.example.com"}, w.defined },
-		})
-		c.Written = append(c.Written, c.remediations)
-		_, kinds := wantedKinds(nhc)
-		c.remediations.Want(nhc.Name, kinds)
+		})}
+		_, wanted, recorded := wantedKinds(nhc)
+		c.Remediations.Want(nhc.Name, wanted, recorded)
+		c.Written = append(c.Written, c.Remediations)
 		if before != nil {
 			before(t, c)
 		}
@@ -112,10 +113,17 @@ func withRemediations(t *testing.T, w fakeRemediators, before, test func(t *test
 		var wg sync.WaitGroup
 		defer wg.Wait()
 		defer cancel()
-		wg.Go(func() { c.remediations.Run(ctx) })
+		wg.Go(func() { c.Remediations.Run(ctx) })
 		awaitAnswers()
 		test(t, c)
 	})
+}
+
+// parse parses a CR as package kinds does.
+func (c *Controller) parse(obj *unstructured.Unstructured) runtime.Object {
+	cr := object.ParseCR(obj)
+	c.recordCR(cr)
+	return cr
 }
 
 func TestControlPlaneRemediations(t *testing.T) {
@@ -160,13 +168,10 @@ func TestControlPlaneRemediations(t *testing.T) {
 		"12.2 a CR that goes keeps it while its Node exists": {crs: crs(slotCR("other", deletingCR)), taken: true},
 		"12.2 17.4 and when it is gone, until the CR is":     {crs: crs(slotCR("gone", deletingByLabel)), taken: true},
 		"12.2 17.3 one that does not go keeps it":            {crs: crs(slotCR("gone", byLabel)), taken: true},
-		"12.2 a kind that cannot be read: status decides":    {status: shown("other", hiddenKind), taken: true},
-		"12.2 status of the node itself":                     {status: shown("cp", hiddenKind)},
-		"12.2 P12 status of a kind that is gone":             {status: shown("other", goneKind), defined: true},
-		"12.2 P5 status of a kind that is not served":        {status: shown("other", goneKind), taken: true},
-		"12.2 status of a worker":                            {status: shown("worker", hiddenKind)},
-		"12.2 status of a node that waits":                   {status: shown("other")},
-		"12.2 status of a node that is gone: who knows":      {status: shown("gone", hiddenKind), taken: true},
+		"6.8 status lists a kind that cannot be read":        {status: shown("worker", hiddenKind), taken: true},
+		"6.8 P12 status of a kind that is gone":              {status: shown("other", goneKind), defined: true},
+		"6.8 P5 status of a kind that is not served":         {status: shown("other", goneKind), taken: true},
+		"6.8 status of a node that waits":                    {status: shown("other")},
 		"12.2 status of a kind that can be read says nothing": {
 			status: shown("other", readableKind),
 		},
@@ -306,7 +311,7 @@ func TestSlotRefusedOnce(t *testing.T) {
 		failure = nil
 		asks(true, "12.4: no answer is asked for again soon")
 		asks(false, "M13.1: no live lists every second")
-		c.crChanged(object.ParseCR(slotCR("other", nil)))
+		c.remediationChanged(nil, object.ParseCR(slotCR("other", nil)))
 		asks(true, "12.4: a CR has changed")
 		asks(false, "M13.1: no live lists every second")
 		c.wakeOthers("other", true)
@@ -334,16 +339,15 @@ func TestSlotOfDroppedKind(t *testing.T) {
 		c.waiters.set("others", true)
 		require.NoError(t, c.Checks.Store.Replace(nil, ""))
 		require.True(t, busy(c, "cp"), "12.2: the cache may show it before the handler is called")
-		c.keepKinds() // As when the kind could be read.
 		c.nhcDeleted("workers")
 		require.True(t, busy(c, "cp"), "12.2")
 		woken(c)
 
-		indexer, err := c.remediations.Cache(readableKind.GroupKind())
+		indexer, err := c.Remediations.Cache(readableKind.GroupKind())
 		require.NoError(t, err)
 		for _, cr := range indexer.List() {
 			require.NoError(t, indexer.Delete(cr))
-			c.remediationHandler().OnDelete(cr)
+			c.remediationChanged(cr.(*object.CR), nil)
 		}
 		require.Equal(t, []string{"others"}, woken(c), "P2: what waits for the slot is woken")
 		require.False(t, busy(c, "cp"), "P12")

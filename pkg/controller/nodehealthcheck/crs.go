@@ -6,10 +6,10 @@ package nodehealthcheck
 import (
 	"cmp"
 	"errors"
+	"maps"
 	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -29,8 +29,9 @@ type ownCRs struct {
 	read       map[string][]*object.CR
 	unreadable map[string][]v1alpha1.Remediation
 	// incomplete means that a kind could not be read: there may be CRs of it that
-	// status does not name.
+	// status does not name. unread says why nothing may begin, nil if all CRs are known.
 	incomplete bool
+	unread     error
 	// lost are the CRs of unreadable kinds whose deletion was requested.
 	lost []types.UID
 	// gone are CRs, as they were seen last, that no cache shows any more.
@@ -59,23 +60,23 @@ func (o *ownCRs) nodes() []string {
 // templates, the kinds that its status names, and the kinds that have one of its CRs. A CR that status names
 // and that cannot be read counts as existing (spec 6.8).
 func (c *Controller) findCRs(nhc *v1alpha1.NodeHealthCheck, state *nhcState) (*ownCRs, error) {
-	if err := c.keptKindsRead(); err != nil {
+	if err := c.Remediations.Ready(); err != nil {
 		return nil, err
 	}
 	crs := &ownCRs{read: map[string][]*object.CR{}, unreadable: map[string][]v1alpha1.Remediation{}}
-	_, kinds := wantedKinds(nhc)
-	for kind, indexer := range c.remediations.Caches() {
+	_, kinds, _ := wantedKinds(nhc)
+	for kind, indexer := range c.Remediations.Caches() {
 		if keys, err := indexer.IndexKeys(byOwner, nhc.Name); err != nil || len(keys) > 0 {
 			kinds.Insert(kind)
 		}
 	}
 	unread := map[schema.GroupKind]bool{}
 	for kind := range kinds {
-		indexer, err := c.remediations.Cache(kind)
+		indexer, err := c.Remediations.Cache(kind)
 		switch {
 		case errors.Is(err, watches.ErrPending):
 			return nil, err
-		case c.remediations.Gone(kind): // And so are its CRs.
+		case c.Remediations.Gone(kind): // And so are its CRs.
 		case err != nil:
 			unread[kind] = true
 			crs.incomplete = crs.incomplete || !meta.IsNoMatchError(err)
@@ -83,8 +84,9 @@ func (c *Controller) findCRs(nhc *v1alpha1.NodeHealthCheck, state *nhcState) (*o
 			crs.addCached(indexer, nhc.Name)
 		}
 	}
+	crs.unread = c.Remediations.Unread(slices.Collect(maps.Keys(unread))...)
 	crs.addRecorded(nhc, unread)
-	caches := c.remediations.Caches()
+	caches := c.Remediations.Caches()
 	if len(unread) > 0 {
 		crs.addLost(nhc.Name, unread, caches, state.deletionRequested)
 	}
@@ -172,57 +174,7 @@ func (o *ownCRs) addUnseen(crs []*object.CR, unread map[schema.GroupKind]bool, c
 // othersRemediate reports whether any NodeHealthCheck has a CR for the node, or may have one. The
 // caller has none.
 func (c *Controller) othersRemediate(node string) bool {
-	return len(c.remediatingNode(node)) > 0 || c.namedUnread(node) || c.heldUnread(node)
-}
-
-// heldUnread reports whether a NodeHealthCheck with unreadable kinds holds the lease of a node. It may have a
-// CR for the node that its status does not name yet, or no longer names (spec P5, P8).
-func (c *Controller) heldUnread(node string) bool {
-	nhc, held := object.NHCOfHolder(remediation.LeaseHolder(c.LeaseFor(node)))
-	if !held {
-		return false
-	}
-	for kind := range c.remediations.Wanted(nhc) {
-		if c.unread(kind) {
-			return true
-		}
-	}
-	return false
-}
-
-// unread reports whether there may be CRs of a kind that cannot be read.
-func (c *Controller) unread(kind schema.GroupKind) bool {
-	_, err := c.remediations.Cache(kind)
-	return err != nil && !c.remediations.Gone(kind)
-}
-
-// unreadKinds returns the kinds of CRs that are wanted and cannot be read.
-func (c *Controller) unreadKinds() map[schema.GroupKind]bool {
-	unread := map[schema.GroupKind]bool{}
-	nhcs, _ := c.nhcs.List(labels.Everything())
-	for kind := range c.slotKinds(nhcs) {
-		if c.unread(kind) {
-			unread[kind] = true
-		}
-	}
-	return unread
-}
-
-// namedUnread reports whether status names a CR of a node whose kind cannot be read: it counts
-// as existing (spec 6.8).
-func (c *Controller) namedUnread(node string) bool {
-	unread := c.unreadKinds()
-	if len(unread) == 0 {
-		return false
-	}
-	nhcs, _ := c.nhcs.List(labels.Everything()) // A cache in memory has no errors.
-	return slices.ContainsFunc(nhcs, func(nhc *v1alpha1.NodeHealthCheck) bool {
-		return slices.ContainsFunc(nhc.Status.UnhealthyNodes, func(entry v1alpha1.UnhealthyNode) bool {
-			return entry.Name == node && slices.ContainsFunc(entry.Remediations, func(cr v1alpha1.Remediation) bool {
-				return unread[cr.Resource.GroupVersionKind().GroupKind()]
-			})
-		})
-	})
+	return len(c.remediatingNode(node)) > 0 || c.Remediations.AnyUnread() != nil
 }
 
 // findForeign finds the CRs of others that may block a CR.
@@ -230,11 +182,11 @@ func (c *Controller) findForeign(s *snapshot) error {
 	owner := object.OwnerOf(s.nhc)
 	for i, step := range s.templates.Steps {
 		template := s.templates.Templates[i]
-		if template == nil || s.templates.Problem != nil {
+		if template == nil || s.templates.Problem != nil || s.templates.Unread != "" {
 			continue // It does not begin.
 		}
 		kind, _ := step.RemediationKind()
-		indexer, err := c.remediations.Cache(kind.GroupKind())
+		indexer, err := c.Remediations.Cache(kind.GroupKind())
 		if err != nil {
 			return err
 		}

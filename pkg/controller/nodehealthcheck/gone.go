@@ -58,7 +58,7 @@ func (c *Controller) endFormer(ctx context.Context, name string, uid types.UID) 
 		}
 		remembered = sets.KeySet(state.own)
 	}
-	return c.EndFormer(ctx, cache.ObjectName{Name: name}, uid, c.remediations.Caches(), remembered)
+	return c.EndFormer(ctx, cache.ObjectName{Name: name}, uid, c.Remediations.Caches(), remembered)
 }
 
 // end forgets a NodeHealthCheck that is gone, and deletes the leases that it holds for nodes without a CR (spec 14.9).
@@ -69,11 +69,11 @@ func (c *Controller) end(ctx context.Context, name string) error {
 	}
 	held := c.LeasesOf(name)
 	if len(held) > 0 {
-		if err := c.keptKindsRead(); err != nil {
+		if err := c.Remediations.Ready(); err != nil {
 			return err
 		}
 	}
-	if len(held) > 0 && len(c.unreadKinds()) == 0 {
+	if len(held) > 0 && c.Remediations.AnyUnread() == nil {
 		held = slices.DeleteFunc(held, func(lease *coordinationv1.Lease) bool {
 			node, ok := object.NodeOfLease(lease)
 			return !ok || c.hasCR(node)
@@ -94,7 +94,7 @@ func (c *Controller) end(ctx context.Context, name string) error {
 // enqueueLeft adds the NodeHealthChecks that are gone and have left leases or CRs to the queue.
 func (c *Controller) enqueueLeft() {
 	names := c.LeaseHolders()
-	for _, indexer := range c.remediations.Caches() {
+	for _, indexer := range c.Remediations.Caches() {
 		names = append(names, indexer.ListIndexFuncValues(byOwner)...)
 	}
 	c.Wake(slices.DeleteFunc(names, c.index.Has))

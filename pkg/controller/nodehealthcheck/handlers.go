@@ -51,17 +51,11 @@ func (c *Controller) registerHandlers(ctx context.Context, config Config) error 
 func (c *Controller) nhcChanged(old, nhc *v1alpha1.NodeHealthCheck) {
 	c.Sightings.Concern(nhc.Name, conditionTypes(nhc.Spec.UnhealthyConditions))
 	c.Wake(c.index.SetCheck(checkOf(nhc)))
-	templates, crs := wantedKinds(nhc)
+	templates, crs, recorded := wantedKinds(nhc)
 	c.templates.Want(nhc.Name, templates)
-	c.remediations.Want(nhc.Name, crs)
+	c.Remediations.Want(nhc.Name, crs, recorded)
 	if old == nil || old.UID != nhc.UID || old.Generation != nhc.Generation {
 		c.Budgets.NodesChanged()
-	}
-	if old != nil && countRemediations(old) != countRemediations(nhc) { // Status decides where a kind cannot be read.
-		c.ControlPlaneChanged()
-		if len(c.unreadKinds()) > 0 {
-			c.Budgets.NodesChanged()
-		}
 	}
 	if old != nil && old.ResourceVersion == nhc.ResourceVersion {
 		return
@@ -89,22 +83,14 @@ func (c *Controller) nhcDeleted(name string) {
 	c.Budgets.NodesChanged()
 	c.lastStates.forget(name)
 	c.templates.Want(name, nil)
-	c.remediations.Want(name, nil)
+	c.Remediations.Want(name, nil, nil)
 	c.Wake([]string{name})
 }
 
-func countRemediations(nhc *v1alpha1.NodeHealthCheck) int {
-	count := 0
-	for i := range nhc.Status.UnhealthyNodes {
-		count += len(nhc.Status.UnhealthyNodes[i].Remediations)
-	}
-	return count
-}
-
 // wantedKinds returns the kinds that a NodeHealthCheck needs: those of its templates, and those of its CRs,
-// including CRs that only status still points to (spec 6.8).
-func wantedKinds(nhc *v1alpha1.NodeHealthCheck) (templates sets.Set[schema.GroupVersionKind], crs sets.Set[schema.GroupKind]) {
-	templates, crs = sets.New[schema.GroupVersionKind](), sets.New[schema.GroupKind]()
+// including CRs that only status still points to (spec 6.8). recorded are the latter.
+func wantedKinds(nhc *v1alpha1.NodeHealthCheck) (templates sets.Set[schema.GroupVersionKind], crs, recorded sets.Set[schema.GroupKind]) {
+	templates, crs, recorded = sets.New[schema.GroupVersionKind](), sets.New[schema.GroupKind](), sets.New[schema.GroupKind]()
 	for _, step := range remediation.Steps(&nhc.Spec) {
 		kind, ok := step.RemediationKind()
 		if !ok {
@@ -117,10 +103,10 @@ func wantedKinds(nhc *v1alpha1.NodeHealthCheck) (templates sets.Set[schema.Group
 	}
 	for _, node := range nhc.Status.UnhealthyNodes {
 		for _, cr := range node.Remediations {
-			crs.Insert(cr.Resource.GroupVersionKind().GroupKind())
+			recorded.Insert(cr.Resource.GroupVersionKind().GroupKind())
 		}
 	}
-	return templates, crs
+	return templates, crs.Union(recorded), recorded
 }
 
 // leaseChanged handles a lease that was created (old is nil) or updated. It concerns its
@@ -156,7 +142,6 @@ func (c *Controller) holderOf(lease *coordinationv1.Lease) []string {
 // crdChanged handles any event of a CustomResourceDefinition.
 func (c *Controller) crdChanged(_, group string) {
 	c.templates.Refresh(group)
-	c.remediations.Refresh(group)
 	c.platform.Refresh(group)
 }
 
@@ -188,23 +173,16 @@ func (c *Controller) referringTo(template *object.Template) []string {
 	return names
 }
 
-// remediationHandler handles CRs of all watched kinds.
-func (c *Controller) remediationHandler() cache.ResourceEventHandler {
-	return watches.Handler(func(old, cr *object.CR) {
-		if cr == nil {
-			c.enqueueLeft() // It may be the last one for the lease of a node.
+// remediationChanged handles a CR of any kind. It wakes the owners, and those that wait.
+func (c *Controller) remediationChanged(old, cr *object.CR) {
+	if cr == nil {
+		c.enqueueLeft() // It may be the last one for the lease of a node.
+	}
+	for _, version := range []*object.CR{old, cr} {
+		if version != nil {
+			c.Wake(version.Owners())
+			c.Budgets.NodeChanged(version.Node())
 		}
-		for _, version := range []*object.CR{old, cr} {
-			if version != nil {
-				c.crChanged(version)
-			}
-		}
-	})
-}
-
-// crChanged wakes the owners of a CR and those that wait.
-func (c *Controller) crChanged(cr *object.CR) {
-	c.Wake(cr.Owners())
-	c.Budgets.NodeChanged(cr.Node())
+	}
 	c.ControlPlaneChanged()
 }

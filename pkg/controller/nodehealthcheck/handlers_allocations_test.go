@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/kinds"
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
 
@@ -19,7 +20,7 @@ import (
 // a pool of its own.
 func poolsOf(n int, node *corev1.Node) *Controller {
 	c := queueingController()
-	c.remediations = watches.NewSet[schema.GroupKind](watches.Config{})
+	c.Remediations = &kinds.Kinds{Set: watches.NewSet[schema.GroupKind](watches.Config{})}
 	_ = c.NodeCache.Add(node)
 	for i := range n {
 		nhc := selecting(fmt.Sprintf("pool-%d", i), byRole(fmt.Sprintf("pool-%d", i)))

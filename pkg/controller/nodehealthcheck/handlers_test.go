@@ -19,6 +19,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/execute"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/kinds"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
@@ -36,7 +37,7 @@ func listener(t *testing.T) *Controller {
 	t.Helper()
 	c := queueingController()
 	c.templates = watches.NewSet[schema.GroupVersionKind](watches.Config{Interval: time.Second})
-	c.remediations = watches.NewSet[schema.GroupKind](watches.Config{Interval: time.Second})
+	c.Remediations = &kinds.Kinds{Set: watches.NewSet[schema.GroupKind](watches.Config{Interval: time.Second})}
 	c.platform = watches.NewSet[schema.GroupVersionKind](watches.Config{Interval: time.Second})
 	t.Cleanup(c.Queue.ShutDown)
 	for _, nhc := range []*v1alpha1.NodeHealthCheck{selecting("workers", byRole("worker")), selecting("infra", byRole("infra"))} {
@@ -66,7 +67,7 @@ func TestConfirmedNodeIsWoken(t *testing.T) {
 	c := listener(t)
 	plan := remediation.NodePlan{Node: &remediation.Node{Name: "n", ConfirmedHealthy: true, OthersRemediate: true}}
 	c.waiters.set("workers", waits(remediation.NodeResult{Plan: &plan, Outcome: &remediation.Outcome{}}))
-	c.remediationHandler().OnDelete(testCR("n", "1"))
+	c.remediationChanged(testCR("n", "1"), nil)
 	require.Equal(t, []string{"workers"}, woken(c))
 	c.leaseChanged(nil, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "node-n"}})
 	require.Equal(t, []string{"workers"}, woken(c), "its lease tells who may have a CR")
@@ -158,7 +159,7 @@ func TestControlPlanePlaceWakes(t *testing.T) {
 	t.Parallel()
 	c := listener(t)
 	c.waiters.set("masters", true)
-	c.crChanged(testCR("n", "1"))
+	c.remediationChanged(nil, testCR("n", "1"))
 	require.Equal(t, []string{"masters"}, woken(c), "12.4: within 2 s of the slot becoming free")
 	c.nodeDeleted("m")
 	require.Equal(t, []string{"masters"}, woken(c), "12.2: a CR that is being deleted keeps the slot as long as its Node exists")
@@ -172,7 +173,7 @@ func TestCRChanged(t *testing.T) {
 		cr.OwnerReferences = []metav1.OwnerReference{{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: v1alpha1.Kind, Name: "workers"}}
 	}
 	c := listener(t)
-	handler := c.remediationHandler()
+	handler := watches.Handler(c.remediationChanged)
 	handler.OnAdd(testCR("n", "1", owned), true)
 	require.Equal(t, []string{"workers"}, woken(c), "21.1: owners")
 	handler.OnUpdate(testCR("n", "1", owned), testCR("n", "1", owned, func(cr *object.CR) { cr.ResourceVersion = "99" }))
@@ -306,7 +307,7 @@ func TestWantedKinds(t *testing.T) {
 	nhc.Status.UnhealthyNodes = []v1alpha1.UnhealthyNode{{Name: "a", Remediations: []v1alpha1.Remediation{
 		{Resource: corev1.ObjectReference{APIVersion: "example.com/v1", Kind: "Former"}}, {Resource: corev1.ObjectReference{APIVersion: "example.com/v3", Kind: "Former"}}, {Resource: corev1.ObjectReference{APIVersion: "example.com/v1", Kind: "Reboot"}},
 	}}}
-	templates, crs := wantedKinds(nhc)
+	templates, crs, _ := wantedKinds(nhc)
 	require.Equal(t, sets.New(
 		schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "RebootTemplate"},
 		schema.GroupVersionKind{Group: "example.com", Version: "v2", Kind: "RebootTemplate"},

@@ -63,7 +63,7 @@ var nodeIndexers = cache.Indexers{
 
 // hasCR reports whether a cache shows a CR for the node, of any owner.
 func (c *Controller) hasCR(node string) bool {
-	for _, indexer := range c.remediations.Caches() {
+	for _, indexer := range c.Remediations.Caches() {
 		if keys, _ := indexer.IndexKeys(byNode, node); len(keys) > 0 { // The index exists: crIndexers has it.
 			return true
 		}
@@ -74,7 +74,7 @@ func (c *Controller) hasCR(node string) bool {
 // remediatingNode returns the NodeHealthChecks that own a CR for the node.
 func (c *Controller) remediatingNode(node string) []string {
 	var owners []string
-	for _, indexer := range c.remediations.Caches() {
+	for _, indexer := range c.Remediations.Caches() {
 		for _, cr := range watches.Indexed[*object.CR](indexer, byNode, node) {
 			owners = append(owners, cr.Owners()...)
 		}

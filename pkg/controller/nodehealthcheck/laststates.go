@@ -6,8 +6,6 @@ package nodehealthcheck
 import (
 	"sync"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
@@ -23,15 +21,13 @@ type lastStates struct {
 	byName map[string]map[types.UID]*object.CR
 }
 
-// parseCR reads a CR that a watch reports, also one that was just deleted.
-func (c *Controller) parseCR(obj *unstructured.Unstructured) runtime.Object {
-	cr := object.ParseCR(obj)
+// recordCR keeps a version of a CR as the last state for its owners, before the cache shows it.
+func (c *Controller) recordCR(cr *object.CR) {
 	for _, owner := range cr.Owners() {
 		if c.index.Has(owner) {
 			c.lastStates.record(owner, cr, true)
 		}
 	}
-	return cr
 }
 
 // record records a state. If it does not come from a watch, it is not the latest where there is another.

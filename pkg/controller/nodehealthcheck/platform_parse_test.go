@@ -10,8 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/json"
-
-	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 )
 
 // platformObject returns an object as the API server has it.
@@ -70,14 +68,4 @@ func TestParsePlatform(t *testing.T) {
 			require.Equal(t, parsed, parsePlatform(parsed), "what a cache gives back is parsed again")
 		})
 	}
-}
-
-func TestParsePlatformSharesNothing(t *testing.T) {
-	t.Parallel()
-	object := platformObject(`{"kind": "MachineHealthCheck", "spec": {"unhealthyConditions": [{"type": "Terminating"}]}}`)
-	parsed := parsePlatform(object).(*unstructured.Unstructured)
-	conditions, _, err := unstructured.NestedFieldNoCopy(object.Object, "spec", "unhealthyConditions")
-	require.NoError(t, err)
-	conditions.([]any)[0].(map[string]any)["type"] = "Ready"
-	require.False(t, remediation.Conflicts([]*unstructured.Unstructured{parsed}))
 }

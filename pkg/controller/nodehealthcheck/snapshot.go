@@ -4,6 +4,7 @@
 package nodehealthcheck
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"sort" //nolint:depguard // A search of package slices copies the nodes that it compares.
@@ -107,8 +108,11 @@ func (c *Controller) observeNodes(s *snapshot, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	s.state.remember(s.nhc, crs.read, c.remediations.Caches())
+	s.state.remember(s.nhc, crs.read, c.Remediations.Caches())
 	s.gone, s.lost = crs.gone, crs.lost
+	if crs.unread != nil {
+		s.templates.Unread = cmp.Or(s.templates.Unread, crs.unread.Error())
+	}
 	nodes := c.addFurtherNodes(needing, s, crs)
 	s.nodes, s.objects = make([]remediation.Node, 0, len(nodes)), make([]*corev1.Node, 0, len(nodes))
 	for _, node := range nodes {

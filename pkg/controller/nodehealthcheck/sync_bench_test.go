@@ -30,6 +30,7 @@ import (
 	nhcfake "github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned/fake"
 	nhcclient "github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned/typed/remediation/v1alpha1"
 	nhclisters "github.com/nhc-controller/nhc-controller/pkg/generated/listers/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/kinds"
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
 
@@ -120,13 +121,14 @@ func (s *steadyCluster) watchKinds(tb testing.TB) {
 	config := watches.Config{Client: w.client, Discovery: w, Access: w, Verbs: []string{"get", "list", "watch"}, Interval: watches.ProbeInterval, Changed: func([]string) {}}
 	templates, remediations, platform := config, config, config
 	templates.Name, templates.Parse, templates.Handler = "templates", parseTemplate, s.templateHandler()
-	remediations.Name, remediations.Parse, remediations.Handler, remediations.Indexers = "remediations", s.parseCR, s.remediationHandler(), crIndexers
+	remediations.Name, remediations.Parse, remediations.Handler, remediations.Indexers = "remediations", s.parse, watches.Handler(s.remediationChanged), crIndexers
 	platform.Name, platform.Optional, platform.Parse, platform.Handler = "platform", true, parsePlatform, s.platformHandler()
-	s.templates, s.remediations, s.platform = watches.NewSet[schema.GroupVersionKind](templates), watches.NewSet[schema.GroupKind](remediations), watches.NewSet[schema.GroupVersionKind](platform)
+	s.templates, s.Remediations, s.platform = watches.NewSet[schema.GroupVersionKind](templates), &kinds.Kinds{Set: watches.NewSet[schema.GroupKind](remediations)}, watches.NewSet[schema.GroupVersionKind](platform)
 	s.platform.Want(platformOwner, platformKinds)
 	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), klog.Logger{}))
 	var wg sync.WaitGroup
 	wg.Go(func() { s.RunWatches(ctx) })
+	wg.Go(func() { s.Remediations.Run(ctx) })
 	tb.Cleanup(func() { cancel(); wg.Wait() })
 }
 

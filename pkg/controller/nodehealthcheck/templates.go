@@ -77,14 +77,14 @@ func (c *Controller) findTemplate(steps []remediation.Step, step remediation.Ste
 		return template, problem, nil
 	}
 	kind, _ := step.RemediationKind()
-	crMapping, err := c.remediations.MappingIn(kind.GroupKind(), kind.Version)
+	crMapping, err := c.Remediations.MappingIn(kind.GroupKind(), kind.Version)
 	if err != nil {
 		return problemOf(err)
 	}
 	if problem := remediation.CheckRemediationScope(step, namespaced, crMapping.Scope.Name() == meta.RESTScopeNameNamespace); problem != nil {
 		return nil, problem, nil
 	}
-	if _, err := c.remediations.Cache(kind.GroupKind()); err != nil {
+	if _, err := c.Remediations.Cache(kind.GroupKind()); err != nil {
 		return problemOf(err)
 	}
 	return template, nil, nil

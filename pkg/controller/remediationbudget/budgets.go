@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -34,7 +35,9 @@ func (c *Controller) Ready() error {
 }
 
 // aboutMachines reports whether a budget of the cache counts Machines.
-func aboutMachines(obj any) bool { return obj.(*parsed).Spec.MachineSelector != nil }
+func aboutMachines(obj any) bool {
+	return obj.(*nhcv1alpha1.RemediationBudget).Spec.MachineSelector != nil
+}
 
 // errNoMachines is the error of budgets about Machines in a process that does not watch
 // Machines.
@@ -69,22 +72,26 @@ func (c *Controller) Admit(asker budget.Asker, candidates []budget.Request) (map
 	}
 	for kind, checks := range c.healthChecks {
 		if !checks.HasSynced() {
-			return c.refuseUncounted(kind, candidates), revision
+			return c.refuseUncounted("the "+kind+"s have not been read yet", candidates), revision
+		}
+	}
+	if c.Unread != nil {
+		if err := c.Unread(); err != nil {
+			return c.refuseUncounted(err.Error(), candidates), revision
 		}
 	}
 	return c.admit(asker, candidates), revision
 }
 
-// refuseUncounted refuses the candidates that a budget selects, because the remediations of a kind of
-// health checks are not known yet.
-func (c *Controller) refuseUncounted(kind string, candidates []budget.Request) map[string]*budget.Refusal {
+// refuseUncounted refuses the candidates that a budget selects, because not all remediations are known.
+func (c *Controller) refuseUncounted(cause string, candidates []budget.Request) map[string]*budget.Refusal {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.observe()
 	refusals := map[string]*budget.Refusal{}
 	for i := range candidates {
 		if node := candidates[i].Node; c.counts.Concerns(node) {
-			refusals[node] = &budget.Refusal{Message: "the " + kind + "s have not been read yet"}
+			refusals[node] = &budget.Refusal{Message: cause}
 		}
 	}
 	return refusals
@@ -105,18 +112,30 @@ func (c *Controller) admit(asker budget.Asker, candidates []budget.Request) map[
 	return c.counts.Admit(asker, candidates, c.Clock.Now())
 }
 
-// awaitAskers finds out whether all health checks have asked since the process leads. The caller holds mu.
-func (c *Controller) awaitAskers() {
+// maxUnasked is how long a new leader awaits the health checks: what one of them waits for may never be read, and then
+// it is not the budget that keeps its nodes waiting.
+const maxUnasked = time.Minute
+
+// awaitAskers finds out whether all health checks have asked since the process leads. It returns until when it awaits
+// them, zero if that is over. The caller holds mu.
+func (c *Controller) awaitAskers(now time.Time) (until time.Time) {
 	if c.counts.Unasked = c.asked != nil; !c.counts.Unasked {
-		return
+		return time.Time{}
+	}
+	if c.awaited.IsZero() {
+		c.awaited = now.Add(maxUnasked)
 	}
 	for kind, checks := range c.healthChecks {
 		unasked := func(name string) bool { return !c.asked.Has(budget.Asker{Kind: kind, Name: name}) }
-		if known := checks.HasSynced(); !known || slices.ContainsFunc(checks.Names(), unasked) {
-			return
+		switch {
+		case !checks.HasSynced():
+			return time.Time{} // A change follows.
+		case now.Before(c.awaited) && slices.ContainsFunc(checks.Names(), unasked):
+			return c.awaited
 		}
 	}
 	c.asked, c.counts.Unasked = nil, false
+	return time.Time{}
 }
 
 // Revision implements budget.Budgets.
@@ -202,36 +221,23 @@ func (c *Controller) node(name string) budget.Node {
 	return node
 }
 
-// parsed is a RemediationBudget as the cache has it.
-type parsed struct {
-	nhcv1alpha1.RemediationBudget
-	// problem is why it could not be understood, empty if it could.
-	problem string
-}
-
-// parseBudget reads an object of the API. A budget that cannot be understood refuses everything,
-// and does not hide the others. parseBudget keeps the readable part of its status.
+// parseBudget reads an object of the API. A budget that cannot be understood hides no others: without a selector, it
+// refuses all nodes.
 func parseBudget(obj *unstructured.Unstructured) runtime.Object {
-	p := &parsed{}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, &p.RemediationBudget); err != nil {
-		p.RemediationBudget = nhcv1alpha1.RemediationBudget{}
-		p.Name, p.UID, p.ResourceVersion, p.Generation = obj.GetName(), obj.GetUID(), obj.GetResourceVersion(), obj.GetGeneration()
-		p.problem = "the budget cannot be read: " + err.Error()
-		if status, found, _ := unstructured.NestedMap(obj.Object, "status"); found {
-			if runtime.DefaultUnstructuredConverter.FromUnstructured(status, &p.Status) != nil {
-				p.Status = nhcv1alpha1.RemediationBudgetStatus{} // It is written anew.
-			}
-		}
+	b := &nhcv1alpha1.RemediationBudget{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(obj.Object, b); err != nil {
+		b = &nhcv1alpha1.RemediationBudget{}
+		b.Name, b.UID, b.ResourceVersion, b.Generation = obj.GetName(), obj.GetUID(), obj.GetResourceVersion(), obj.GetGeneration()
 	}
-	p.ManagedFields = nil
-	return p
+	b.ManagedFields = nil
+	return b
 }
 
 // budgetHandler handles RemediationBudgets.
 func (c *Controller) budgetHandler() cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(obj any) { c.budgetChanged(obj.(*parsed)) },
-		UpdateFunc: func(_, obj any) { c.budgetChanged(obj.(*parsed)) },
+		AddFunc:    func(obj any) { c.budgetChanged(obj.(*nhcv1alpha1.RemediationBudget)) },
+		UpdateFunc: func(_, obj any) { c.budgetChanged(obj.(*nhcv1alpha1.RemediationBudget)) },
 		DeleteFunc: func(obj any) {
 			if name, err := cache.DeletionHandlingObjectToName(obj); err == nil {
 				c.budgetsGone(name.Name)
@@ -241,33 +247,30 @@ func (c *Controller) budgetHandler() cache.ResourceEventHandler {
 }
 
 // budgetChanged handles a RemediationBudget that was created or updated.
-func (c *Controller) budgetChanged(p *parsed) {
+func (c *Controller) budgetChanged(b *nhcv1alpha1.RemediationBudget) {
 	c.mu.Lock()
-	known := c.counts.Budget(p.Name)
-	if known != nil && known.UID == p.UID && known.Generation == p.Generation {
+	known := c.counts.Budget(b.Name)
+	if known != nil && known.UID == b.UID && known.Generation == b.Generation {
 		c.mu.Unlock()
 		// A failed write may have used an older version, and so may a comparison that found no change.
-		c.queue.Forget(cache.ObjectName{Name: p.Name})
+		c.queue.Forget(cache.ObjectName{Name: b.Name})
 		c.changed()
 		return
 	}
-	c.counts.SetBudget(c.parse(p), budget.PastOf(&p.RemediationBudget, c.Clock.Now()))
+	c.counts.SetBudget(c.parse(b), budget.PastOf(b, c.Clock.Now()))
 	c.mu.Unlock()
 	c.specChanged()
 }
 
 // parse evaluates the spec of a budget. While Machines cannot be counted, a budget about Machines refuses
 // all nodes: their Machines are not known.
-func (c *Controller) parse(p *parsed) *budget.Budget {
-	if p.problem != "" {
-		return budget.Unreadable(p, p.problem)
-	}
-	if aboutMachines(p) {
+func (c *Controller) parse(b *nhcv1alpha1.RemediationBudget) *budget.Budget {
+	if aboutMachines(b) {
 		if err := c.machinesReadable(); err != nil {
-			return budget.Unreadable(p, err.Error())
+			return budget.Unreadable(b, err.Error())
 		}
 	}
-	return budget.Parse(&p.RemediationBudget)
+	return budget.Parse(b)
 }
 
 // parseAboutMachines evaluates the budgets about Machines again if Machines can be counted now, or no
@@ -278,12 +281,12 @@ func (c *Controller) parseAboutMachines() {
 		return
 	}
 	for _, obj := range indexer.List() {
-		p := obj.(*parsed)
-		known := c.counts.Budget(p.Name)
-		if known == nil || !aboutMachines(p) || known.UID != p.UID || known.Generation != p.Generation {
+		b := obj.(*nhcv1alpha1.RemediationBudget)
+		known := c.counts.Budget(b.Name)
+		if known == nil || !aboutMachines(b) || known.UID != b.UID || known.Generation != b.Generation {
 			continue // Another one is still to be handled.
 		}
-		if fresh := c.parse(p); fresh.Problem != known.Problem {
+		if fresh := c.parse(b); fresh.Problem != known.Problem {
 			c.counts.SetBudget(fresh, nil)
 			c.revision.Add(1)
 		}

@@ -67,10 +67,10 @@ func TestStop(t *testing.T) {
 	synced := 0
 	c := newController(time.Now(), shownCRs{synced: &synced})
 	change := func(generation int64, most int32) {
-		c.budgetChanged(&parsed{RemediationBudget: nhcv1alpha1.RemediationBudget{
+		c.budgetChanged(&nhcv1alpha1.RemediationBudget{
 			ObjectMeta: metav1.ObjectMeta{Name: "b", Generation: generation},
 			Spec:       nhcv1alpha1.RemediationBudgetSpec{NodeSelector: &metav1.LabelSelector{}, MaxConcurrent: new(intstr.FromInt32(most))},
-		}})
+		})
 	}
 	for i, tc := range []struct {
 		most   int32
@@ -84,17 +84,18 @@ func TestStop(t *testing.T) {
 }
 
 // TestExhaustedStays: a budget that is exhausted by its status stays so until all health checks have asked the next
-// leader (spec B5.2).
+// leader, for at most a minute (spec B5.2). One that never asked kept it so for ever.
 func TestExhaustedStays(t *testing.T) {
 	t.Parallel()
-	c := newController(time.Now(), shownCRs{names: []string{"one", "two"}})
+	now := time.Now()
+	c := newController(now, shownCRs{names: []string{"one", "two"}})
 	c.asked = sets.New[budget.Asker]()
 	b := &nhcv1alpha1.RemediationBudget{ObjectMeta: metav1.ObjectMeta{Name: "b"}, Spec: nhcv1alpha1.RemediationBudgetSpec{MaxConcurrent: new(intstr.FromInt32(0))}}
 	c.counts.SetBudget(budget.Parse(b), nil)
 	exhausted := metav1.Condition{Type: nhcv1alpha1.ConditionBudgetExhausted, Status: metav1.ConditionTrue, Reason: nhcv1alpha1.ReasonBudgetExhausted, Message: "1 node waits: n"}
 	for i, name := range []string{"", "one", "one", "two"} {
 		c.admit(budget.Asker{Kind: v1alpha1.Kind, Name: name}, nil)
-		c.awaitAskers()
+		require.Equal(t, i < 3, !c.awaitAskers(now).IsZero(), "P2")
 		for before, want := range map[metav1.ConditionStatus]metav1.ConditionStatus{
 			metav1.ConditionFalse: metav1.ConditionFalse,
 			metav1.ConditionTrue:  map[bool]metav1.ConditionStatus{true: metav1.ConditionTrue, false: metav1.ConditionFalse}[i < 3],
@@ -104,6 +105,10 @@ func TestExhaustedStays(t *testing.T) {
 			require.Equal(t, want, meta.FindStatusCondition(status.Conditions, exhausted.Type).Status, "%d", i)
 		}
 	}
+	c.asked, c.awaited = sets.New[budget.Asker](), time.Time{}
+	require.Equal(t, now.Add(time.Minute), c.awaitAskers(now))
+	require.Zero(t, c.awaitAskers(now.Add(time.Minute)))
+	require.False(t, c.counts.Unasked)
 }
 
 // TestReservedNodesAreObserved: a cache may show the CR that a health check has created before its
@@ -144,10 +149,10 @@ func (machines) MachineNames() []string { return nil }
 func TestMachinesCannotBeCounted(t *testing.T) {
 	t.Parallel()
 	limit := new(intstr.FromInt32(1))
-	ofNodes := &parsed{RemediationBudget: nhcv1alpha1.RemediationBudget{Spec: nhcv1alpha1.RemediationBudgetSpec{NodeSelector: &metav1.LabelSelector{}, MaxConcurrent: limit}}}
-	ofMachines := &parsed{RemediationBudget: nhcv1alpha1.RemediationBudget{Spec: nhcv1alpha1.RemediationBudgetSpec{
+	ofNodes := &nhcv1alpha1.RemediationBudget{Spec: nhcv1alpha1.RemediationBudgetSpec{NodeSelector: &metav1.LabelSelector{}, MaxConcurrent: limit}}
+	ofMachines := &nhcv1alpha1.RemediationBudget{Spec: nhcv1alpha1.RemediationBudgetSpec{
 		MachineSelector: &nhcv1alpha1.BudgetMachineSelector{Namespace: "machines"}, MaxConcurrent: limit,
-	}}}
+	}}
 	for name, tc := range map[string]struct {
 		machines budget.Machines
 		want     string

@@ -55,8 +55,11 @@ type Config struct {
 	CRDs cache.SharedIndexInformer
 	// Freshness follows all informers. The caller runs it. Nil means that they follow the API server.
 	Freshness *watches.Freshness
-	Recorder  events.EventRecorder
-	Clock     clock.PassiveClock
+	// Unread returns why there may be remediations that cannot be read, nil if there are none. NodesChanged is called
+	// when that has changed. Nil means that there are none.
+	Unread   func() error
+	Recorder events.EventRecorder
+	Clock    clock.PassiveClock
 	// Metrics receives the collectors of the controller.
 	Metrics prometheus.Registerer
 }
@@ -82,6 +85,8 @@ type Controller struct {
 	stop string
 	// asked are the health checks that have asked, as long as others have not. It is nil once all have.
 	asked sets.Set[budget.Asker]
+	// awaited is until when they are awaited.
+	awaited time.Time
 
 	// changesMu guards the following. Handlers take it, so nothing else is called under it.
 	changesMu sync.Mutex

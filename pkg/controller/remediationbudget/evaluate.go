@@ -19,6 +19,7 @@ import (
 
 	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/budget"
+	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/execute"
 	"github.com/nhc-controller/nhc-controller/pkg/staleness"
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
@@ -44,18 +45,18 @@ func (c *Controller) evaluate() (next time.Duration) {
 	}
 	c.mu.Lock()
 	c.observe()
-	c.awaitAskers()
+	awaited := c.awaitAskers(now)
 	c.counts.Expire(now)
 	woken := c.counts.Woken(now)
 	for _, obj := range indexer.List() {
-		stored := &obj.(*parsed).RemediationBudget
+		stored := obj.(*nhcv1alpha1.RemediationBudget)
 		status := c.counts.Status(stored.Name, &stored.Status, now)
 		c.metrics.update(stored.Name, status, c.counts.WaitingNodes(stored.Name))
 		if key := (cache.ObjectName{Name: stored.Name}); status != &stored.Status && c.queue.NumRequeues(key) == 0 {
 			c.queue.Add(key) // A failed one comes back by itself.
 		}
 	}
-	change := c.counts.NextChange(now)
+	change := health.Earliest(c.counts.NextChange(now), awaited)
 	c.mu.Unlock()
 	c.wake(woken)
 	if change.IsZero() {
@@ -91,7 +92,7 @@ func (c *Controller) writeStatus(ctx context.Context, name string) error {
 	if err != nil || !exists {
 		return err
 	}
-	stored := &obj.(*parsed).RemediationBudget
+	stored := obj.(*nhcv1alpha1.RemediationBudget)
 	before := &stored.Status
 	c.mu.Lock()
 	status := c.counts.Status(name, before, now)

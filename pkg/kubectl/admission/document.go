@@ -23,7 +23,7 @@ import (
 // MaxSize is how large a file may be. No API server takes an object of that size.
 const MaxSize = 16 << 20
 
-// Document is one document of a file, or one item of a list in it.
+// Document is one document of a file, one item of a list in it, or one object in a policy.
 type Document struct {
 	// Source is the name of the file.
 	Source string
@@ -31,6 +31,8 @@ type Document struct {
 	Found bool
 	// Number is the number of the document in the file, from 1. Items of a list have that of the list.
 	Number int
+	// Partial means that a policy merges the object into an existing one, which may have the missing fields.
+	Partial bool
 	// Object has an apiVersion or a kind, and usually both. It is nil if the document is no object.
 	Object *unstructured.Unstructured
 	// Problem says why the document is no object, empty if it is one.
@@ -126,7 +128,7 @@ func (t *text) parse() []Document {
 // maxNesting is how deep lists may be nested in lists. kubectl makes lists that are not nested.
 const maxNesting = 4
 
-// objects returns an object, or the items of a list.
+// objects returns an object with those of a policy, or the items of a list.
 func (t *text) objects(content map[string]any, path string, depth int) []Document {
 	document := t.document("", false)
 	document.path = path
@@ -137,7 +139,7 @@ func (t *text) objects(content map[string]any, path string, depth int) []Documen
 		if document.Object = (&unstructured.Unstructured{Object: content}); apiVersion == "" && kind == "" {
 			document.Object, document.Problem, document.Aside = nil, NoObject, true
 		}
-		return []Document{document}
+		return append([]Document{document}, t.templates(content, path, depth)...)
 	}
 	var documents []Document
 	for i, item := range items {
@@ -149,6 +151,27 @@ func (t *text) objects(content map[string]any, path string, depth int) []Documen
 			continue
 		}
 		documents = append(documents, t.objects(content, path, depth+1)...)
+	}
+	return documents
+}
+
+// templates returns the objects that a policy of Open Cluster Management has in it, except those that it forbids.
+func (t *text) templates(policy map[string]any, path string, depth int) (documents []Document) {
+	for _, field := range []string{"policy-templates", "object-templates"} {
+		items, _, _ := unstructured.NestedSlice(policy, "spec", field) // What is no list has none.
+		for i, item := range items {
+			template, _ := item.(map[string]any)
+			object, _ := template["objectDefinition"].(map[string]any)
+			compliance, _ := template["complianceType"].(string)
+			if object == nil || depth == maxNesting || strings.EqualFold(compliance, "mustnothave") {
+				continue
+			}
+			found := t.objects(object, join(path, fmt.Sprintf("spec.%s[%d].objectDefinition", field, i)), depth+1)
+			for j := range found {
+				found[j].Partial = found[j].Partial || strings.EqualFold(compliance, "musthave")
+			}
+			documents = append(documents, found...)
+		}
 	}
 	return documents
 }

@@ -169,7 +169,7 @@ func judgeDocument(ctx context.Context, rules *admission.Rules, document *admiss
 		object.Findings, object.Line = append(object.Findings, *wrong), document.Line
 		return object, nil
 	}
-	judged, err := judge(ctx, rules, document.Object, source)
+	judged, err := judge(ctx, rules, document.Object, source, document.Partial)
 	judged.Line = document.Line
 	return judged, err
 }
@@ -179,15 +179,18 @@ func objectOf(object *unstructured.Unstructured, source string) lint.Object {
 	return lint.Object{Source: source, Kind: object.GetKind(), Namespace: object.GetNamespace(), Name: object.GetName(), Findings: []lint.Finding{}}
 }
 
-// judge returns an object of a known kind with what admission says of it.
-func judge(ctx context.Context, rules *admission.Rules, object *unstructured.Unstructured, source string) (lint.Object, error) {
+// judge returns an object of a known kind with what admission says of it. Of a partial one, only unknown fields are wrong
+// in any case.
+func judge(ctx context.Context, rules *admission.Rules, object *unstructured.Unstructured, source string, partial bool) (lint.Object, error) {
 	judged := objectOf(object, source)
 	answer, err := rules.Create(ctx, object)
 	if err != nil {
 		return judged, err
 	}
 	for _, cause := range answer.Causes {
-		judged.Refuse(cause.Field, cause.Message)
+		if !partial {
+			judged.Refuse(cause.Field, cause.Message)
+		}
 	}
 	judged.NameKeys(object)
 	for _, path := range answer.Unknown {
@@ -255,7 +258,7 @@ func (r *root) lintCluster(ctx context.Context, rules *admission.Rules, args []s
 		if len(args) > 0 && args[0] != name {
 			continue
 		}
-		judged, err := judge(ctx, rules, object, "")
+		judged, err := judge(ctx, rules, object, "", false)
 		if err != nil {
 			return nil, nil, err
 		}

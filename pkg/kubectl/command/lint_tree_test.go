@@ -49,6 +49,7 @@ func repository() map[string]string {
 		"charts/checks/templates/one.yaml":   checkNamed("one", "  maxUnhealthy: '{{ .Values.limit }}'\n"),
 		"flux/substituted.yaml":              checkNamed("${POOL}", "  maxUnhealthy: 1\n"),
 		"policies/nhc.yaml":                  "apiVersion: policy.open-cluster-management.io/v1\nkind: ConfigurationPolicy\nmetadata: {name: paused}\nspec:\n  object-templates:\n  - complianceType: musthave\n    objectDefinition:\n      apiVersion: remediation.medik8s.io/v1alpha1\n      kind: NodeHealthCheck\n      metadata: {name: pool}\n      spec: {maxUnhealthy: 1}\n",
+		"policies/old.yaml":                  "apiVersion: policy.open-cluster-management.io/v1\nkind: ConfigurationPolicy\nmetadata: {name: old}\nspec:\n  object-templates:\n  - complianceType: mustnothave\n    objectDefinition: {apiVersion: remediation.medik8s.io/v1alpha1, kind: NodeHealthCheck, metadata: {name: old}}\n",
 		"secrets/bmc.enc.yaml":               "apiVersion: v1\nkind: Secret\nmetadata: {name: bmc}\nstringData: {password: 'ENC[AES256_GCM,data:AA==]'}\nsops: {mac: 'ENC[AES256_GCM,data:AA==]'}\n",
 		"secrets/locked.yaml":                "\x00GITCRYPT\x00\xff\xfe",
 		"empty.yaml":                         "",
@@ -98,11 +99,12 @@ func TestLintRepository(t *testing.T) {
 		"comments.yaml: skipped, it is empty",
 		"empty.yaml: skipped, it is empty",
 		"flux/substituted.yaml: " + rendered,
-		"policies/nhc.yaml: ConfigurationPolicy paused: skipped, there are no rules about this kind",
+		"policies/nhc.yaml: NodeHealthCheck pool: ok",
+		"policies/old.yaml: ConfigurationPolicy old: skipped, there are no rules about this kind",
 		"secrets/bmc.enc.yaml: skipped, it is encrypted",
 		"secrets/locked.yaml: skipped, it is neither YAML nor JSON, and names no kind that there are rules about",
 		"",
-		"0 errors in 1 object.",
+		"0 errors in 2 objects.",
 		"No cluster was asked: what depends on nodes and templates is not checked.",
 		"",
 	}
@@ -110,6 +112,12 @@ func TestLintRepository(t *testing.T) {
 }
 
 const machineCheck = "apiVersion: machine.openshift.io/v1beta1\nkind: MachineHealthCheck\nmetadata: {name: pool, namespace: machines}\nspec:\n  selector: {matchLabels: {role: worker}}\n  maxUnhealthy: 40%\n"
+
+// policy wraps a health check as Open Cluster Management does.
+func policy(compliance, check string) string {
+	return "kind: Policy\nspec:\n  policy-templates:\n  - objectDefinition:\n      kind: ConfigurationPolicy\n      spec:\n        object-templates:\n        - complianceType: " + compliance +
+		"\n          objectDefinition:\n            " + strings.ReplaceAll(check, "\n", "\n            ")
+}
 
 // mistakes are files that people have written, each with what is wanted: severity, line, field, and a part of what is
 // said of it. The first three files are those that had exit code 0 once.
@@ -119,6 +127,8 @@ var mistakes = map[string]struct {
 }{
 	"the group of a remediator (FR-306)":             {strings.Replace(checkNamed("a", "  maxUnhealthy: 1\n"), "remediation.medik8s.io", "self-node-remediation.medik8s.io", 1), []string{"error 1 apiVersion NodeHealthCheck is remediation.medik8s.io/v1alpha1, not"}},
 	"the kind of Cluster API (FR-336)":               {"# ours\n" + strings.Replace(machineCheck, "machine.openshift.io/v1beta1", "cluster.x-k8s.io/v1beta1", 1), []string{"error 2 apiVersion This is the kind of Cluster API itself, which nhc-controller does not read. use machine.openshift.io/v1beta1 with the annotation nhc-controller.io/machine-api: cluster.x-k8s.io"}},
+	"a typing error in a policy (FR-309)":            {policy("musthave", "apiVersion: remediation.medik8s.io/v1alpha1\nkind: NodeHealthCheck\nmetadata: {name: w}\nspec:\n  maxUnhealty: 1\n"), []string{`error 14 spec.maxUnhealty unknown field "spec.maxUnhealty"`}},
+	"a policy that has to have all":                  {policy("mustonlyhave", checkNamed("w", "")), []string{"error 13 spec Invalid value: one of minHealthy and maxUnhealthy should be specified"}},
 	"no group":                                       {"kind: NodeHealthCheck\nmetadata: {name: a}\n", []string{"error 1 apiVersion NodeHealthCheck is remediation.medik8s.io/v1alpha1"}},
 	"a kind in small letters":                        {strings.Replace(machineCheck, "MachineH", "machineh", 1), []string{`error 2 kind The kind is MachineHealthCheck, not "machinehealthCheck"`}},
 	"a kind with a typing error":                     {strings.Replace(checkNamed("a", ""), "kind: NodeHealthCheck", "kind: NodeHealthChek", 1), []string{`error 2 kind There is no kind "NodeHealthChek" in the group remediation.medik8s.io`}},

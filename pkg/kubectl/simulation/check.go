@@ -116,9 +116,6 @@ func (c *check) sync(now time.Time) (acted bool) {
 	}
 	controlPlane.Limit(&evaluated.Policy, plans, now)
 	refusals := c.counts.Admit(c.asker(), evaluation.Requests(plans), now)
-	for _, refusal := range refusals {
-		refusal.Place = "" // So that nodes that wait for the same share a line.
-	}
 	reserved := evaluation.WithholdRefused(&evaluated.Policy, plans, refusals, now)
 	results := c.act(&evaluated.Policy, plans, now)
 	ends := evaluation.Usages(results)

@@ -24,11 +24,10 @@ func (e *Explanation) Print(printer *Printer) {
 	sections := Sections{Printer: printer}
 	sections.Lines(summary(e))
 	sections.problem(e.Leader, now)
-	sections.Tables(Conditions(e))
 	for i := range e.Checks {
 		sections.Part(e.PartOf(&e.Checks[i]))
 	}
-	sections.Tables(Others(e))
+	sections.Tables(Others(e), Conditions(e))
 	if lease := LeaseOf(e); lease != "" {
 		sections.Lines([][]Cell{{{Text: "Lease: ", Style: Heading}, Text(lease)}})
 	}
@@ -72,14 +71,15 @@ func summary(e *Explanation) [][]Cell {
 	if e.ControlPlane {
 		text += ", of the control plane"
 	}
-	return append([][]Cell{{{Text: text, Style: Heading}}}, eachOnALine(NodeNotes(e))...)
+	lines := [][]Cell{{{Text: text, Style: Heading}}}
+	if e.Stopped != "" { // The dashboard says so on every page.
+		lines = append(lines, []Cell{{Text: e.Stopped, Style: Bad}})
+	}
+	return append(lines, eachOnALine(NodeNotes(e))...)
 }
 
 // NodeNotes are notes about the node that do not depend on a health check.
 func NodeNotes(e *Explanation) (notes []Cell) {
-	if e.Stopped != "" {
-		notes = append(notes, Cell{Text: e.Stopped, Style: Bad})
-	}
 	if e.Deleted {
 		notes = append(notes, Cell{Text: "The Node does not exist.", Style: Bad})
 	}

@@ -116,7 +116,8 @@ func Notes(check *Check, next bool, now time.Time) (notes []Cell) {
 		add(Warning, "dry run: nothing is begun")
 	}
 	if held := check.Held; held != nil {
-		text := "nothing new begins: " + Because(held.Reason, held.Message)
+		reason := strings.TrimPrefix(held.Reason, v1alpha1.ReasonClosed) // Its message says as much.
+		text := "nothing new begins: " + Because(reason, held.Message)
 		if next {
 			text = withReason(text, heldNext(check))
 		}

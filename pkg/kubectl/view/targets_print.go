@@ -6,7 +6,6 @@ package view
 import (
 	"cmp"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -67,23 +66,20 @@ type alike struct {
 	why      string
 }
 
-// place is the place of one target among those that wait for a budget.
-var place = regexp.MustCompile(` \([0-9]+[a-z]{2} of [0-9]+ that wait\)`)
-
 // together returns the rows of targets. Each has a row of its own if they are apart.
 func together(targets []Target, apart bool, now time.Time) (rows []*alike) {
 	known := map[string]*alike{}
 	for i := range targets {
 		target := &targets[i]
 		row := &alike{first: target, names: []string{target.Name}, detected: target.Detected, why: Why(&target.UnhealthyNode, now)}
-		key := State(target.Decision).Text + place.ReplaceAllString(row.why, "")
+		key := State(target.Decision).Text + row.why
 		other := known[key]
 		if other == nil || apart {
 			known[key] = row
 			rows = append(rows, row)
 			continue
 		}
-		other.names, other.why = append(other.names, target.Name), place.ReplaceAllString(row.why, "")
+		other.names = append(other.names, target.Name)
 		if compareInstants(target.Detected, other.detected) < 0 {
 			other.detected = target.Detected
 		}

@@ -136,7 +136,7 @@ func TestStopped(t *testing.T) {
 	const stopped = "RemediationBudget brake stops everything: no remediation and no next step begins. Incident 4711. It goes on with kubectl delete remediationbudget brake"
 	require.Equal(t, "stopped", GateOf(&overview.NodeHealthChecks[0]).Text)
 	require.Equal(t, Cell{Text: "Stopped", Style: Bad}, StateOf(&overview.NodeHealthChecks[0]))
-	require.Equal(t, Cell{Text: stopped, Style: Bad}, NodeNotes(NewExplanation("node-1", &Snapshot{NodeHealthChecks: snapshot.NodeHealthChecks, Budgets: snapshot.Budgets, Nodes: []*corev1.Node{node("node-1")}}, &Details{}, now))[0])
+	require.Equal(t, Cell{Text: stopped, Style: Bad}, summary(NewExplanation("node-1", &Snapshot{NodeHealthChecks: snapshot.NodeHealthChecks, Budgets: snapshot.Budgets, Nodes: []*corev1.Node{node("node-1")}}, &Details{}, now))[1][0])
 	require.True(t, strings.HasPrefix(strings.Join(strings.Fields(printedOverview(overview)), " "), stopped+" NodeHealthChecks"))
 	require.Equal(t, 1, strings.Count(printedOverview(overview), "RemediationBudget brake"))
 	snapshot.Budgets[0].Spec.MaxConcurrent = new(intstr.FromInt32(1))

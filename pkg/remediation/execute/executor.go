@@ -114,6 +114,8 @@ func (o *pendingOutcome) fail(err error) { o.Err = errors.Join(o.Err, err) }
 func (e *Executor) carryOutAction(ctx context.Context, owner object.Owner, plan *remediation.NodePlan, action remediation.Action, outcome *pendingOutcome) bool {
 	before := outcome.Err
 	outcome.Err = nil
+	klog.FromContext(ctx).V(4).Info("Carrying out", "action", fmt.Sprintf("%T", action), "healthCheckVersion", owner.ResourceVersion,
+		"nodeVersion", plan.Node.ResourceVersion, "leaseVersion", plan.Node.LeaseVersion(), "machineVersion", outcome.machineVersion)
 	stop := e.send(ctx, owner, plan.Node, action, outcome)
 	if stop != nil {
 		klog.FromContext(ctx).V(4).Info("Skipped the rest of a plan", "cause", stop.Error())

@@ -270,12 +270,3 @@ func (c *CR) AwaitsReplacement() bool {
 // MayTimeOut reports whether the CR may be marked as timed out: once, and never after it
 // has succeeded (spec 13.8).
 func (c *CR) MayTimeOut() bool { return !c.TimedOut() && c.Succeeded != corev1.ConditionTrue }
-
-// Truncate returns no more than so many bytes of a text, and does not cut a character.
-func Truncate(text string, limit int) string {
-	if len(text) <= limit {
-		return text
-	}
-	const ellipsis = "..."
-	return strings.ToValidUTF8(text[:limit-len(ellipsis)], "") + ellipsis
-}

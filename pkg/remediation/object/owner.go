@@ -16,11 +16,13 @@ type Owner struct {
 	// Namespace is empty for an owner that has none.
 	Namespace, Name string
 	UID             types.UID
+	// ResourceVersion is that of the decision.
+	ResourceVersion string
 }
 
 // OwnerOf returns a NodeHealthCheck as owner.
 func OwnerOf(nhc *v1alpha1.NodeHealthCheck) Owner {
-	return Owner{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: v1alpha1.Kind, Name: nhc.Name, UID: nhc.UID}
+	return Owner{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: v1alpha1.Kind, Name: nhc.Name, UID: nhc.UID, ResourceVersion: nhc.ResourceVersion}
 }
 
 // LeaseHolder returns the holder identity in node leases (spec 3). A slash separates the

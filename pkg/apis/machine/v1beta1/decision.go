@@ -62,6 +62,7 @@ var decisionTypes = map[v1alpha1.DecisionReason]v1alpha1.DecisionType{
 	DecidedRemediationOverdue: v1alpha1.DecisionExhausted,
 
 	DecidedNotStarted: v1alpha1.DecisionWaiting, v1alpha1.DecidedSoonUnhealthy: v1alpha1.DecisionWaiting, DecidedBackOff: v1alpha1.DecisionWaiting,
+	v1alpha1.DecidedVanished:         v1alpha1.DecisionWaiting,
 	v1alpha1.DecidedControlPlaneBusy: v1alpha1.DecisionWaiting, v1alpha1.DecidedEtcdQuorum: v1alpha1.DecisionWaiting,
 	v1alpha1.DecidedLeaseTaken: v1alpha1.DecisionWaiting, v1alpha1.DecidedForeignRemediation: v1alpha1.DecisionWaiting,
 	v1alpha1.DecidedAwaitingDeletion: v1alpha1.DecisionWaiting, v1alpha1.DecidedRecovering: v1alpha1.DecisionWaiting, v1alpha1.DecidedNextBatch: v1alpha1.DecisionWaiting,

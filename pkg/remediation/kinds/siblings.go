@@ -1,7 +1,7 @@
 // Copyright The nhc-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package watches
+package kinds
 
 import (
 	"context"
@@ -12,11 +12,14 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
+
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
 
-// Siblings returns the kinds of some API groups that have a sibling: a served kind with the same name and a suffix,
-// such as RebootTemplate for Reboot. With an error, there may be more.
-func Siblings(ctx context.Context, discovery Discovery, groups sets.Set[string], suffix string) ([]schema.GroupKind, error) {
+// siblings returns the kinds of some API groups that have a sibling with templates: a served kind such as RebootTemplate
+// for Reboot. With an error, there may be more.
+func siblings(ctx context.Context, discovery watches.Discovery, groups sets.Set[string]) ([]schema.GroupKind, error) {
 	served, err := discovery.ServerGroupsWithContext(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("discovering API groups: %w", err)
@@ -43,7 +46,7 @@ func Siblings(ctx context.Context, discovery Discovery, groups sets.Set[string],
 			}
 		}
 		for _, name := range sets.List(names) {
-			if sibling, is := strings.CutSuffix(name, suffix); is && names.Has(sibling) {
+			if sibling, is := strings.CutSuffix(name, v1alpha1.TemplateKindSuffix); is && names.Has(sibling) {
 				kinds = append(kinds, schema.GroupKind{Group: group.Name, Kind: sibling})
 			}
 		}

@@ -1,10 +1,11 @@
 // Copyright The nhc-controller Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package watches
+package kinds
 
 import (
 	"context"
+	"errors"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -31,7 +32,7 @@ func (s serving) ServerGroupsWithContext(context.Context) (*metav1.APIGroupList,
 
 func (s serving) ServerResourcesForGroupVersionWithContext(_ context.Context, version string) (*metav1.APIResourceList, error) {
 	if s[version] == nil {
-		return nil, apierrors.NewInternalError(errServer)
+		return nil, apierrors.NewInternalError(errors.New("down"))
 	}
 	list := &metav1.APIResourceList{}
 	for _, kind := range s[version] {
@@ -49,10 +50,10 @@ func TestSiblings(t *testing.T) {
 		"down.example.com/v1": nil,
 	}
 	reboot, fence := schema.GroupKind{Group: "a.example.com", Kind: "Reboot"}, schema.GroupKind{Group: "b.example.com", Kind: "Fence"}
-	kinds, err := Siblings(t.Context(), served, sets.New("a.example.com", "b.example.com", "gone.example.com"), "Template")
+	kinds, err := siblings(t.Context(), served, sets.New("a.example.com", "b.example.com", "gone.example.com"))
 	require.NoError(t, err)
 	require.ElementsMatch(t, []schema.GroupKind{reboot, fence}, kinds)
-	kinds, err = Siblings(t.Context(), served, sets.New("a.example.com", "down.example.com"), "Template")
+	kinds, err = siblings(t.Context(), served, sets.New("a.example.com", "down.example.com"))
 	require.Error(t, err, "P5: there may be more")
 	require.ElementsMatch(t, []schema.GroupKind{reboot}, kinds, "P1")
 }
