@@ -104,7 +104,7 @@ var machineBugs = []bug{
 		old: "		c.enqueue(c.selecting(machine)...)\n		c.enqueueOwnersOfCRs(machine)\n", new: "		c.enqueue(c.selecting(machine)...)\n",
 	},
 	{
-		name: "Machines that have not been read claim no Node", rule: "M15.1", file: inMachineController + "controlplane.go", unit: "test/simulation", run: "TestMachinesUnread",
+		name: "Machines that have not been read claim no Node", rule: "M15.1", file: inMachineController + "claims.go", unit: "test/simulation", run: "TestMachinesUnread",
 		old: "		return c.unreadClaim()\n", new: "		return \"\"\n",
 	},
 	{
