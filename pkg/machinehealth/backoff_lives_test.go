@@ -70,7 +70,7 @@ func (s *machineSet) sync() (deleted int) {
 	var results []TargetResult
 	for _, plan := range NewPlans(s.policy, targets, s.now) {
 		result := TargetResult{Plan: &plan, Outcome: &remediation.Outcome{}}
-		if plan.Begins() {
+		if plan.Creates() {
 			delete(s.machines, plan.Target.Machine.Name)
 			result.Outcome.Result = remediation.Requested
 			deleted++

@@ -44,11 +44,11 @@ func (p *Policy) Decision(result TargetResult) v1alpha1.Decision {
 	case remediation.StillDeleting:
 		reason, until = v1alpha1.DecidedAwaitingDeletion, time.Time{}
 	case remediation.LeaseLost:
-		if plan.Begins() {
+		if plan.Creates() {
 			reason, until, message = v1alpha1.DecidedLeaseTaken, time.Time{}, "Another client has changed the lease in the meantime"
 		}
 	case remediation.Deferred:
-		if plan.Begins() {
+		if plan.Creates() {
 			reason, until = v1alpha1.DecidedNextBatch, time.Time{}
 		}
 	default: // The plan was carried out, so its reason is the decision.

@@ -45,9 +45,10 @@ type Input struct {
 	Ignored  int
 	// Incomplete means that remediation objects cannot be read, so there may be more.
 	Incomplete bool
-	// Seen returns what was seen of the conditions of a Node. Lease returns a lease by name, nil if there is none.
+	// Seen returns what was seen of the conditions of a Node. Lease returns the lease of a
+	// Node, nil if there is none.
 	Seen  func(*corev1.Node) []health.Sighting
-	Lease func(name string) *coordinationv1.Lease
+	Lease func(node string) *coordinationv1.Lease
 	// Held are the names of the leases that the MachineHealthCheck holds.
 	Held sets.Set[string]
 	// DeletionRequested is that of [Target].
@@ -106,7 +107,7 @@ func (p *Policy) newTarget(in *Input, o *Observed, verdict Verdict, now time.Tim
 		return t
 	}
 	if t.Machine.Node != "" {
-		t.Lease = in.Lease(object.LeaseName(t.Machine.Node)) // It may outlive the Node.
+		t.Lease = in.Lease(t.Machine.Node) // It may outlive the Node.
 	}
 	t.Begun, t.Requested = t.begunAt(entry, p.hasDeleted(&t, in.History)), t.requestedAt(in.History)
 	return t

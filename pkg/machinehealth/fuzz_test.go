@@ -58,8 +58,8 @@ func FuzzParseMachine(f *testing.F) {
 				state := targets[0].Verdict.State
 				require.False(t, got.Deleting() && state != Deleting)
 				plan := planFor(p, targets[0], epoch)
-				require.False(t, plan.Begins() && state != Unhealthy)
-				require.False(t, plan.Begins() && plan.Type == v1beta1.RemediationMachineDeletion && got.Owner() == nil, "M10.1: without an owner, no controller would replace it")
+				require.False(t, plan.Creates() && state != Unhealthy)
+				require.False(t, plan.Creates() && plan.Type == v1beta1.RemediationMachineDeletion && got.Owner() == nil, "M10.1: without an owner, no controller would replace it")
 			}
 		}
 	})
@@ -91,7 +91,7 @@ func FuzzCriteria(f *testing.F) {
 		require.True(t, summary.Limit >= 0 && summary.Limit <= 1<<31-1, "%d", summary.Limit)
 		p := policy(func(p *Policy) { p.Criteria = &criteria })
 		if criteria.Problem != "" {
-			require.False(t, new(planFor(p, target(machine("m")), epoch)).Begins(), "M3.4: nothing is remediated")
+			require.False(t, new(planFor(p, target(machine("m")), epoch)).Creates(), "M3.4: nothing is remediated")
 		}
 	})
 }

@@ -173,7 +173,7 @@ func (h *History) observe(entry *v1beta1.Remediation, result TargetResult, obser
 // announce notes a deletion right before its request: a Machine that is gone no longer shows it.
 func announce(entry *v1beta1.Remediation, plan *Plan) {
 	entry.RemediationType, entry.Owner = "", ""
-	if !plan.Begins() || plan.Type != v1beta1.RemediationMachineDeletion {
+	if !plan.Creates() || plan.Type != v1beta1.RemediationMachineDeletion {
 		return
 	}
 	entry.RemediationType = plan.Type

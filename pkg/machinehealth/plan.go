@@ -45,27 +45,14 @@ type Policy struct {
 	leaseKeepers map[string]*Target
 }
 
-// Plan has the actions for one target, and the reason why there are no more.
+// Plan is the plan for one target. Its Node is the Node of the Machine, or has the name of the Machine: CRs name the one
+// or the other.
 type Plan struct {
+	remediation.NodePlan
 	Target *Target
-	// Actions are carried out in this order.
-	Actions []remediation.Action
-	// Candidate means that a remediation is due, and that only a limit over several Machines may
-	// still refuse it.
-	Candidate bool
-	// Withheld is why such a limit refuses it, nil if none does.
-	Withheld *remediation.Withholding
 	// Type is the type of the remediation that the plan begins, or would begin without its
 	// refusal.
 	Type v1beta1.RemediationType
-	// Reason is the main reason of the plan, empty for a target without a decision.
-	Reason v1alpha1.DecisionReason
-	// Refused means that a due remediation does not begin. Reason says why.
-	Refused bool
-	// Until is when time alone changes that, zero if it does not.
-	Until time.Time
-	// Recheck is the next instant at which time alone changes the plan, zero if there is none.
-	Recheck time.Time
 }
 
 // leaseDuration is the duration of the lease of a node for a remediation of its Machine (spec M10.3).
@@ -106,7 +93,11 @@ type planner struct {
 }
 
 func (p *Policy) plan(target *Target, withheld *remediation.Withholding, now time.Time) Plan {
-	plan := planner{Plan: Plan{Target: target, Withheld: withheld}, Policy: p, now: now}
+	node := &remediation.Node{Name: cmp.Or(target.Machine.Node, target.Machine.Name), ControlPlane: target.ControlPlane, Own: target.Own, Lease: target.Lease}
+	if target.Node != nil {
+		node.ResourceVersion = target.Node.ResourceVersion
+	}
+	plan := planner{Plan: Plan{NodePlan: remediation.NodePlan{Node: node, Withheld: withheld}, Target: target}, Policy: p, now: now}
 	plan.decide()
 	for _, cr := range target.Own {
 		if old := cr.CreationTimestamp.Add(v1alpha1.OldRemediationAge); now.Before(old) {
@@ -358,9 +349,6 @@ func (p *planner) endStrategy() {
 
 // begins reports whether a remediation begins by the plan.
 func (p *Plan) begins() bool { return p.Candidate && !p.Refused }
-
-// Begins reports whether a remediation begins by the plan.
-func (p *Plan) Begins() bool { return p.begins() && len(p.Actions) > 0 }
 
 // postpone delays everything that follows a failed attempt.
 func (p *planner) postpone() {

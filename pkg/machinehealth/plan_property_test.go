@@ -181,7 +181,7 @@ func requireAllowed(t *testing.T, p *Policy, plan *Plan) {
 		switch action.(type) {
 		case remediation.Create, remediation.DeleteMachine, remediation.RequestExternal:
 			require.True(t, confirmed, "M8.4: the last look comes first")
-			require.True(t, plan.Begins())
+			require.True(t, plan.Creates())
 			require.Equal(t, Unhealthy, target.Verdict.State)
 			require.False(t, target.Unselected || target.Gone || target.deleting() || len(target.Own) > 0, "P9")
 			require.False(t, p.Terminating || p.DryRun || p.ClockUntrusted || p.Criteria.Paused || p.Criteria.Problem != "" || !p.Summary.Allowed())
@@ -196,12 +196,12 @@ func requireAllowed(t *testing.T, p *Policy, plan *Plan) {
 			}
 		}
 		if _, ok := action.(remediation.WriteLease); ok {
-			require.True(t, plan.Begins() || remediation.LeaseHolder(target.Lease) == ours, "14.3: that of another is left alone")
+			require.True(t, plan.Creates() || remediation.LeaseHolder(target.Lease) == ours, "14.3: that of another is left alone")
 		}
 	}
-	if plan.Begins() && target.NodeUID != "" {
+	if plan.Creates() && target.NodeUID != "" {
 		require.Equal(t, ours, remediation.LeaseHolder(writtenLease(t, plan)), "M10.3: the lease comes first")
 	}
-	require.False(t, plan.Refused && plan.Begins())
+	require.False(t, plan.Refused && plan.Creates())
 	require.False(t, plan.Reason == v1alpha1.DecidedDryRun && !p.DryRun)
 }

@@ -80,13 +80,13 @@ func TestRefusals(t *testing.T) {
 				}
 				require.Equal(t, refusals[i].reason, plan.Reason, "M8.2: %s comes before %s (%s)", refusals[i].reason, refusals[j].reason, strategy)
 				require.True(t, plan.Refused)
-				require.False(t, plan.Begins())
+				require.False(t, plan.Creates())
 				require.Empty(t, describeActions(plan.Actions))
 			}
 		}
 	}
 	_, plan, _ := refuse(Delete)
-	require.True(t, plan.Begins(), "the test itself")
+	require.True(t, plan.Creates(), "the test itself")
 }
 
 // TestRefusalsForOneStrategy: obstacles to only one strategy.
@@ -112,7 +112,7 @@ func TestRefusalsForOneStrategy(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			plan := planFor(tc.policy, tc.target, epoch)
-			require.True(t, plan.Begins(), "%s", plan.Reason)
+			require.True(t, plan.Creates(), "%s", plan.Reason)
 			require.Equal(t, tc.want, plan.Type)
 		})
 	}
@@ -136,7 +136,7 @@ func TestRefusalRechecks(t *testing.T) {
 	}
 	taken := target(machine("m"), func(t *Target) { t.Lease = nodeLease("another", epoch, 30) })
 	require.Equal(t, epoch.Add(30*time.Second+1), planFor(policy(), taken, epoch).Recheck, "M19.1: when the lease ends")
-	require.True(t, new(planFor(policy(), taken, epoch.Add(30*time.Second+1))).Begins())
+	require.True(t, new(planFor(policy(), taken, epoch.Add(30*time.Second+1))).Creates())
 }
 
 // TestPlan: the actions for one target, in every state.

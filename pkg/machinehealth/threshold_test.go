@@ -148,8 +148,8 @@ func TestPatience(t *testing.T) {
 				p.Summary.Expected = 3
 			}
 			plan := planFor(p, tc.target, now)
-			require.Equal(t, !tc.closed && tc.left == 0, plan.Begins())
-			if !plan.Begins() {
+			require.Equal(t, !tc.closed && tc.left == 0, plan.Creates())
+			if !plan.Creates() {
 				require.Equal(t, v1alpha1.DecidedGateClosed, plan.Reason)
 			}
 			if tc.left == 0 {

@@ -52,7 +52,7 @@ var bugs = []bug{
 	// Wake-ups.
 	{
 		name: "a change of a Node wakes no NodeHealthCheck", rule: "21.1", file: inController + "nodes.go",
-		old: "	c.enqueue(c.index.NodeChanged(node.Name, matters))\n", new: "	c.index.NodeChanged(node.Name, matters)\n",
+		old: "	c.Wake(c.index.NodeChanged(node.Name, matters))\n", new: "	c.index.NodeChanged(node.Name, matters)\n",
 	},
 	{
 		name: "a dry run is not woken when a budget refuses it", rule: "5.6", file: "pkg/budget/admit.go",
@@ -76,23 +76,23 @@ var bugs = []bug{
 	},
 	{
 		name: "a change of a CR does not wake its owner", rule: "21.1", file: inController + "handlers.go",
-		old: "			c.enqueue(version.Owners())\n", new: "",
+		old: "			c.Wake(version.Owners())\n", new: "",
 	},
 	{
-		name: "the end of a foreign CR does not wake the nodes that wait for it", rule: "21.1", file: inController + "machinehealthchecks.go",
-		old: "	c.refusals.Changed()\n	c.enqueue(c.waiters.all())\n", new: "	c.refusals.changed()\n",
+		name: "the end of a foreign CR does not wake the nodes that wait for it", rule: "21.1", file: inController + "controlplane.go",
+		old: "	c.refusals.Changed()\n	c.Wake(c.waiters.all())\n", new: "	c.refusals.changed()\n",
 	},
 	{
 		name: "the end of a lease does not wake the nodes that wait for it", rule: "21.1", file: inController + "handlers.go",
-		old: "		c.enqueue(c.waiters.all())\n", new: "",
+		old: "		c.Wake(c.waiters.all())\n", new: "",
 	},
 	{
 		name: "the end of a control plane remediation does not wake those that wait", rule: "12.4", file: inController + "handlers.go",
-		old: "			c.budgets.NodeChanged(version.Node())\n		}\n	}\n	c.ControlPlaneChanged()\n", new: "			c.budgets.NodeChanged(version.Node())\n		}\n	}\n",
+		old: "			c.Budgets.NodeChanged(version.Node())\n		}\n	}\n	c.ControlPlaneChanged()\n", new: "			c.Budgets.NodeChanged(version.Node())\n		}\n	}\n",
 	},
 	{
 		name: "a template that changes does not wake its NodeHealthChecks", rule: "6.4", file: inController + "handlers.go", unit: inController, run: "TestTemplateChanged",
-		old: "	return watches.Handler(func(old, template *object.Template) { c.enqueue(c.referringTo(cmp.Or(template, old))) })\n", new: "	return watches.Handler(func(old, template *object.Template) { _ = c.referringTo(cmp.Or(template, old)) })\n",
+		old: "	return watches.Handler(func(old, template *object.Template) { c.Wake(c.referringTo(cmp.Or(template, old))) })\n", new: "	return watches.Handler(func(old, template *object.Template) { _ = c.referringTo(cmp.Or(template, old)) })\n",
 	},
 	{
 		name: "nothing wakes a node that becomes unhealthy by time alone", rule: "21.3", file: "pkg/evaluation/evaluation.go", unit: "pkg/evaluation", run: "TestSummary",
@@ -204,7 +204,7 @@ var bugs = []bug{
 	},
 	{
 		name: "a confirmation is removed while there may be a CR that cannot be read", rule: "16.6", file: inController + "crs.go", unit: "test/simulation", run: "TestConfirmationUnread",
-		old: " || c.remediations.AnyUnread() != nil\n", new: "\n",
+		old: " || c.Remediations.AnyUnread() != nil\n", new: "\n",
 	},
 	{
 		name: "the CRs of a deleted Node stay", rule: "17.2", file: inPlan + "plan.go",
@@ -233,7 +233,7 @@ var bugs = []bug{
 	},
 	{
 		name: "a stop loses the status that waits", rule: "22.6", file: inController + "controller.go", unit: inController,
-		old: "	c.publishDeferred(ctx)\n", new: "",
+		old: "c.expireSeries}, c.publishDeferred\n", new: "c.expireSeries}, nil\n",
 	},
 	{
 		name: "a new leader reports what the one before has reported", rule: "19.1", file: inController + "report.go", unit: inController,
@@ -260,8 +260,8 @@ var bugs = []bug{
 		old: "	case o.healthy() && e.Started != nil:\n		return v1alpha1.OutcomeRecovered\n", new: "	case o.healthy() && e.Started != nil:\n		return \"\"\n",
 	},
 	{
-		name: "a cache that does not show our last write is trusted", rule: "P9", file: inController + "stale.go", unit: "test/simulation", run: "TestCreatedUnseen",
-		old: "	return nhc, behind\n", new: "	_ = behind\n	return nhc, nil\n",
+		name: "a cache that does not show our last write is trusted", rule: "P9", file: "pkg/reconcile/shell.go", unit: "test/simulation", run: "TestCreatedUnseen",
+		old: "	return s.Writes.CaughtUp(key, s.storeOf, s.Clock.Now())\n", new: "	_ = s.storeOf\n	return nil\n",
 	},
 	{
 		name: "a CR that was found is not waited for", rule: "14.9", file: "pkg/remediation/execute/executor.go", unit: "pkg/remediation/execute", run: "TestExecuteCreateAlreadyExists",

@@ -101,10 +101,10 @@ var machineBugs = []bug{
 	},
 	{
 		name: "a Node wakes only the MachineHealthChecks that select its Machine", rule: "M12.5", file: inMachineController + "handlers.go", unit: "test/simulation", run: "TestUnselectedRecovers",
-		old: "		c.enqueue(c.selecting(machine)...)\n		c.enqueueOwnersOfCRs(machine)\n", new: "		c.enqueue(c.selecting(machine)...)\n",
+		old: "		c.Enqueue(c.selecting(machine)...)\n		c.enqueueOwnersOfCRs(machine)\n", new: "		c.Enqueue(c.selecting(machine)...)\n",
 	},
 	{
-		name: "Machines that have not been read claim no Node", rule: "M15.1", file: inMachineController + "controlplane.go", unit: "test/simulation", run: "TestMachinesUnread",
+		name: "Machines that have not been read claim no Node", rule: "M15.1", file: inMachineController + "claims.go", unit: "test/simulation", run: "TestMachinesUnread",
 		old: "		return c.unreadClaim()\n", new: "		return \"\"\n",
 	},
 	{

@@ -24,6 +24,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/controller/nodehealthcheck"
 	"github.com/nhc-controller/nhc-controller/pkg/controller/remediationbudget"
 	"github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned"
+	"github.com/nhc-controller/nhc-controller/pkg/reconcile"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/kinds"
 	"github.com/nhc-controller/nhc-controller/pkg/sightings"
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
@@ -90,20 +91,20 @@ func (r *replica) prepare(ctx context.Context, t *testing.T, machines bool, reco
 		Recorder: recorder(remediationbudget.ReportingController), Clock: clock, Metrics: registry,
 	})
 	require.NoError(t, err)
-	var claims nodehealthcheck.MachineHealthChecks // Nil where there are none.
+	common := reconcile.Config{
+		Kube: kube, Dynamic: dynamicClient, Nodes: nodes, Leases: leases, LeaseNamespace: leaseNamespace, CRDs: crds, Remediations: r.remediations, Freshness: r.freshness,
+		Clock: clock, ClockTrusted: func() bool { return true }, Sightings: seen, Budgets: r.budgets, Metrics: registry,
+	}
+	var claims reconcile.MachineHealthChecks // Nil where there are none.
 	if machines {
-		r.machines, err = machinehealthcheck.New(ctx, machinehealthcheck.Config{
-			Kube: kube, Client: nhcs, Dynamic: dynamicClient, Nodes: nodes, Leases: leases, LeaseNamespace: leaseNamespace, CRDs: crds, Remediations: r.remediations, Freshness: r.freshness,
-			Recorder: recorder(machinehealthcheck.ReportingController), Clock: clock, BackOff: backOff, Sightings: seen, Budgets: r.budgets, Metrics: registry,
-		})
+		common.Recorder = recorder(machinehealthcheck.ReportingController)
+		r.machines, err = machinehealthcheck.New(ctx, machinehealthcheck.Config{Config: common, Client: nhcs, BackOff: backOff})
 		require.NoError(t, err)
 		claims = r.machines
 	}
+	common.Recorder = recorder(nodehealthcheck.ReportingController)
 	r.controller, err = nodehealthcheck.New(ctx, nodehealthcheck.Config{
-		Kube: kube, Client: nhcs.RemediationV1alpha1(), Dynamic: dynamicClient,
-		NodeHealthChecks: checks, Nodes: nodes, Leases: leases, LeaseNamespace: leaseNamespace, CRDs: crds, Remediations: r.remediations, Freshness: r.freshness,
-		Recorder: recorder(nodehealthcheck.ReportingController), Clock: clock, ClockTrusted: func() bool { return true }, Sightings: seen, Metrics: registry,
-		MachineHealthChecks: claims, Budgets: r.budgets,
+		Config: common, Client: nhcs.RemediationV1alpha1(), NodeHealthChecks: checks, MachineHealthChecks: claims,
 	})
 	require.NoError(t, err)
 	r.budgets.Connect(v1alpha1.Kind, r.controller)
@@ -140,24 +141,12 @@ func (r *replica) lead(ctx context.Context, t *testing.T, workers int) {
 	ctx, cancel := context.WithCancel(ctx)
 	stop := r.cancel
 	r.cancel = func() { cancel(); stop() }
-	r.worked.Go(func() {
-		if err := r.controller.Run(ctx, r.drain, workers); err != nil {
-			t.Errorf("%s: %v", r.name, err)
-		}
-	})
-	r.worked.Go(func() {
-		if err := r.budgets.Run(ctx, r.drain); err != nil {
-			t.Errorf("%s: %v", r.name, err)
-		}
-	})
+	r.worked.Go(func() { r.controller.Run(ctx, r.drain, workers) })
+	r.worked.Go(func() { r.budgets.Run(ctx, r.drain) })
 	if r.machines == nil {
 		return
 	}
-	r.worked.Go(func() {
-		if err := r.machines.Run(ctx, r.drain, workers); err != nil {
-			t.Errorf("%s: %v", r.name, err)
-		}
-	})
+	r.worked.Go(func() { r.machines.Run(ctx, r.drain, workers) })
 }
 
 // stop ends the process in order: the running syncs finish first.
@@ -180,10 +169,10 @@ func (r *replica) die(ctx context.Context) {
 		ended, cancel := context.WithCancel(ctx)
 		cancel()
 		r.watch(ended)
-		_ = r.controller.Run(ended, r.drain, 1)
-		_ = r.budgets.Run(ended, r.drain)
+		r.controller.Run(ended, r.drain, 1)
+		r.budgets.Run(ended, r.drain)
 		if r.machines != nil {
-			_ = r.machines.Run(ended, r.drain, 1)
+			r.machines.Run(ended, r.drain, 1)
 		}
 	}
 	r.worked.Wait()

@@ -10,12 +10,10 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	"k8s.io/client-go/tools/events"
-	"k8s.io/utils/clock"
 
-	"github.com/nhc-controller/nhc-controller/pkg/budget"
 	"github.com/nhc-controller/nhc-controller/pkg/controller/machinehealthcheck"
 	"github.com/nhc-controller/nhc-controller/pkg/controller/remediationbudget"
+	"github.com/nhc-controller/nhc-controller/pkg/reconcile"
 )
 
 // nodeHealthCheckController is the name of the controller of NodeHealthChecks in --controllers.
@@ -65,11 +63,8 @@ func validateControllers(named []string) field.ErrorList {
 
 // newMachineController makes the controller of MachineHealthChecks and starts nothing. The informers
 // of the process must have been made.
-func (p *process) newMachineController(ctx context.Context, recorder events.EventRecorder, budgets budget.Budgets) (*machinehealthcheck.Controller, error) {
+func (p *process) newMachineController(ctx context.Context, config reconcile.Config) (*machinehealthcheck.Controller, error) {
 	return machinehealthcheck.New(ctx, machinehealthcheck.Config{
-		Kube: p.clients.kube, Client: p.clients.nhc, Dynamic: p.clients.dynamic,
-		Nodes: p.nodes, Sightings: p.sightings, Leases: p.leases, LeaseNamespace: p.options.LeaseNamespace, CRDs: p.crds, Remediations: p.remediations, Freshness: p.freshness, Transform: stripManagedFields,
-		Recorder: recorder, Clock: clock.RealClock{}, ClockTrusted: p.skew.trusted,
-		DryRun: p.options.DryRun, BackOff: p.options.MachineBackOff, Budgets: budgets, Metrics: p.registry,
+		Config: config, Client: p.clients.nhc, Transform: stripManagedFields, BackOff: p.options.MachineBackOff,
 	})
 }

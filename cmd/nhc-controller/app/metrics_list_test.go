@@ -18,7 +18,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/component-base/metrics"
 	"k8s.io/component-base/metrics/legacyregistry"
@@ -45,7 +44,7 @@ func TestListMetrics(t *testing.T) {
 	t.Parallel()
 	p := fakeProcess(t)
 	require.NoError(t, registerExpiration(p.registry, time.Now))
-	_, err := p.newMachineController(t.Context(), events.NewFakeRecorder(1), nil)
+	_, err := p.newMachineController(t.Context(), p.config(nil))
 	require.NoError(t, err)
 	// The metrics of clients are registered by the first client, and those of leader
 	// election by the first candidate.

@@ -5,7 +5,6 @@ package app
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"runtime/debug"
@@ -42,6 +41,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned"
 	nhcinformersv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/generated/informers/externalversions/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/program"
+	"github.com/nhc-controller/nhc-controller/pkg/reconcile"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/kinds"
 	"github.com/nhc-controller/nhc-controller/pkg/sightings"
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
@@ -205,7 +205,8 @@ func (p *process) run(ctx context.Context) error {
 			case <-time.After(eventGrace):
 			}
 		}()
-		return p.runControllers(held, ctx.Done())
+		p.runControllers(held, ctx.Done())
+		return nil
 	}
 	if !p.options.LeaderElection.LeaderElect {
 		return work(background)
@@ -258,26 +259,33 @@ func (p *process) returnMemory(ctx context.Context) {
 
 // runControllers runs the controllers that are enabled until drain is closed or ctx is done, and
 // returns when all have.
-func (p *process) runControllers(ctx context.Context, drain <-chan struct{}) error {
+func (p *process) runControllers(ctx context.Context, drain <-chan struct{}) {
 	enabled := enabledControllers(p.options.Controllers)
 	var wg sync.WaitGroup
-	var errs [3]error
 	if enabled[nodeHealthCheckController] {
-		wg.Go(func() { errs[0] = p.controller.Run(ctx, drain, p.options.ConcurrentSyncs) })
+		wg.Go(func() { p.controller.Run(ctx, drain, p.options.ConcurrentSyncs) })
 	}
 	if p.machines != nil {
-		wg.Go(func() { errs[1] = p.machines.Run(ctx, drain, p.options.ConcurrentSyncs) })
+		wg.Go(func() { p.machines.Run(ctx, drain, p.options.ConcurrentSyncs) })
 	}
 	if p.budgets != nil {
-		wg.Go(func() { errs[2] = p.budgets.Run(ctx, drain) })
+		wg.Go(func() { p.budgets.Run(ctx, drain) })
 	}
 	wg.Wait()
-	return errors.Join(errs[:]...)
 }
 
 // silenced reports whether a controller must not write events: another one looks after its objects (spec M4.2).
 func (p *process) silenced(controller string) bool {
 	return controller == machinehealthcheck.ReportingController && !p.machines.Active()
+}
+
+// config returns what the controllers of health checks share, without a recorder.
+func (p *process) config(budgets budget.Budgets) reconcile.Config {
+	return reconcile.Config{
+		Kube: p.clients.kube, Dynamic: p.clients.dynamic, Nodes: p.nodes, Leases: p.leases, LeaseNamespace: p.options.LeaseNamespace,
+		CRDs: p.crds, Remediations: p.remediations, Freshness: p.freshness, Clock: clock.RealClock{}, ClockTrusted: p.skew.trusted, DryRun: p.options.DryRun,
+		Sightings: p.sightings, Budgets: budgets, Metrics: p.registry,
+	}
 }
 
 // prepare makes the informers and the controllers, and starts nothing.
@@ -313,33 +321,18 @@ func (p *process) prepare(ctx context.Context, reportingAs func(controller strin
 		}
 		budgets = p.budgets
 	}
-	var claims nodehealthcheck.MachineHealthChecks // Nil where they are left to others.
+	config := p.config(budgets)
+	var claims reconcile.MachineHealthChecks // Nil where they are left to others.
 	if enabled[machinehealthcheck.Name] {
-		if p.machines, err = p.newMachineController(ctx, reportingAs(machinehealthcheck.ReportingController), budgets); err != nil {
+		config.Recorder = reportingAs(machinehealthcheck.ReportingController)
+		if p.machines, err = p.newMachineController(ctx, config); err != nil {
 			return err
 		}
 		claims = p.machines
 	}
+	config.Recorder = reportingAs(nodehealthcheck.ReportingController)
 	p.controller, err = nodehealthcheck.New(ctx, nodehealthcheck.Config{
-		Kube:             p.clients.kube,
-		Client:           p.clients.nhc.RemediationV1alpha1(),
-		Dynamic:          p.clients.dynamic,
-		NodeHealthChecks: p.nhcs,
-		Nodes:            p.nodes,
-		Sightings:        p.sightings,
-		Leases:           p.leases,
-		LeaseNamespace:   p.options.LeaseNamespace,
-		CRDs:             p.crds,
-		Remediations:     p.remediations,
-		Freshness:        p.freshness,
-		Recorder:         reportingAs(nodehealthcheck.ReportingController),
-		Clock:            clock.RealClock{},
-		ClockTrusted:     p.skew.trusted,
-		DryRun:           p.options.DryRun,
-		Metrics:          p.registry,
-
-		MachineHealthChecks: claims,
-		Budgets:             budgets,
+		Config: config, Client: p.clients.nhc.RemediationV1alpha1(), NodeHealthChecks: p.nhcs, MachineHealthChecks: claims,
 	})
 	if err != nil {
 		return err

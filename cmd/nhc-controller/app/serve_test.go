@@ -78,8 +78,8 @@ func TestProbes(t *testing.T) {
 		defer wg.Wait()
 		defer cancel()
 		defer p.watch(ctx)()
-		wg.Go(func() { _ = p.controller.Run(ctx, ctx.Done(), 1) })
-		wg.Go(func() { _ = p.budgets.Run(ctx, ctx.Done()) })
+		wg.Go(func() { p.controller.Run(ctx, ctx.Done(), 1) })
+		wg.Go(func() { p.budgets.Run(ctx, ctx.Done()) })
 		synctest.Wait()
 		require.Equal(t, http.StatusOK, probe(p, watchdog, "/readyz"), "22.5")
 

@@ -4,10 +4,8 @@
 package machinehealthcheck
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,98 +13,50 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/klog/v2"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
-	"github.com/nhc-controller/nhc-controller/pkg/batch"
 	"github.com/nhc-controller/nhc-controller/pkg/machinehealth"
+	"github.com/nhc-controller/nhc-controller/pkg/reconcile"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/execute"
 )
 
-// act carries out one batch of plans that begin nothing, then one batch of the others (spec 8.4). It returns the
-// outcomes in the same order. The failure of one target does not affect the others.
+// act carries out the plans, and keeps what the next sync must know of the outcomes.
 func (c *Controller) act(ctx context.Context, s *snapshot, plans []machinehealth.Plan) []machinehealth.TargetResult {
-	results, turns := make([]machinehealth.TargetResult, len(plans)), make([]batch.Turn, len(plans))
+	results, acting := make([]machinehealth.TargetResult, len(plans)), make([]*remediation.NodePlan, len(plans))
 	for i := range plans {
-		results[i].Plan, turns[i] = &plans[i], turnOf(&plans[i])
+		results[i].Plan, acting[i] = &plans[i], &plans[i].NodePlan
 	}
-	outcomes := batch.Act(ctx, c.Clock, turns, func(asking context.Context, i int) (outcome remediation.Outcome) {
-		if turns[i] != batch.ControlPlane {
-			return c.carryOut(ctx, s, &plans[i])
-		}
-		results[i].Plan, outcome = c.carryOutControlPlane(ctx, asking, s, plans, &plans[i])
-		return outcome
-	})
-	for i := range outcomes {
-		results[i].Outcome = outcomes[i]
+	acted := c.acting(s, plans, results).Act(ctx, acting)
+	for i := range acted {
+		results[i].Outcome = acted[i].Outcome
 	}
-	c.rememberOutcomes(ctx, s, results)
+	s.state.rememberOutcomes(results)
+	reconcile.Retry(ctx, c.Shell, &s.state.attempts, acted, func(i int) string { return results[i].Plan.Target.Machine.Name })
 	return results
 }
 
-// turnOf returns when a plan is carried out.
-func turnOf(plan *machinehealth.Plan) batch.Turn {
-	switch {
-	case len(plan.Actions) == 0:
-		return batch.Never
-	case takesSlot(plan):
-		return batch.ControlPlane
-	case plan.Begins():
-		return batch.Beginning
-	default:
-		return batch.Ending
-	}
-}
-
-// carryOutControlPlane carries out the plan of a control plane Machine. Until the outcome is known, no other
-// control plane node or Machine begins. Without the slot it carries out the rest of the plan. It returns the
-// plan that was carried out.
-func (c *Controller) carryOutControlPlane(ctx, asking context.Context, s *snapshot, plans []machinehealth.Plan, plan *machinehealth.Plan) (*machinehealth.Plan, remediation.Outcome) {
-	reason, release := c.nodeHealthChecks.AcquireControlPlane(asking, memberOf(plan.Target.Machine))
-	if reason != "" {
-		withheld := *plan
-		s.policy.Withhold(&withheld, &remediation.Withholding{Reason: reason}, c.Clock.Now())
-		withheld.Recheck = c.Clock.Now().Add(slotRecheck)
-		return &withheld, c.carryOut(ctx, s, &withheld)
-	}
-	var outcome remediation.Outcome
-	if err := c.announce(ctx, s, plans, plan); err != nil {
-		outcome = remediation.Outcome{Result: remediation.Failed, Reason: v1alpha1.DecidedUpdateFailed, Err: fmt.Errorf("announcing the deletion of a Machine: %w", err)}
-	} else {
-		outcome = c.carryOut(ctx, s, plan)
-	}
-	release(outcome.Result == remediation.Unknown)
-	return plan, outcome
-}
-
-// carryOut carries out a plan, unless the spec has changed since it was made.
-func (c *Controller) carryOut(ctx context.Context, s *snapshot, plan *machinehealth.Plan) remediation.Outcome {
-	if len(plan.Actions) == 0 {
-		return remediation.Outcome{}
-	}
-	if c.outdated(s) {
-		return remediation.Outcome{Result: remediation.Deferred}
-	}
-	target := plan.Target
-	executor := &execute.Executor{
-		Client:  c.Dynamic,
-		Mapping: c.locate,
-		Confirm: func(ctx context.Context, _ *remediation.Node) (execute.Confirmation, error) {
-			return c.confirm(ctx, s, plan)
+// acting returns how the plans of a snapshot are carried out. The results get the plans that are.
+func (c *Controller) acting(s *snapshot, plans []machinehealth.Plan, results []machinehealth.TargetResult) *reconcile.Acting {
+	return &reconcile.Acting{
+		Shell: c.Shell, Check: s.check, ClockUntrusted: s.policy.ClockUntrusted, BudgetRevision: s.budgetRevision,
+		Outdated: func() bool { return !c.Active() },
+		Confirm: func(ctx context.Context, i int) (execute.Confirmation, error) {
+			return c.confirm(ctx, s, results[i].Plan)
 		},
-		Kube: c.Kube, LeaseNamespace: c.LeaseNamespace, Now: c.Clock.Now,
-		OnWrite: func(resource schema.GroupResource, version string) {
-			c.writes.Wrote(keyOf(s.check).String(), resource, version, c.Clock.Now())
+		Acquire: func(asking context.Context, i int) (v1alpha1.DecisionReason, func(unknown bool)) {
+			return c.nodeHealthChecks.AcquireControlPlane(asking, memberOf(plans[i].Target.Machine))
 		},
+		Withhold: func(i int, reason v1alpha1.DecisionReason) *remediation.NodePlan {
+			withheld := plans[i]
+			s.policy.Withhold(&withheld, &remediation.Withholding{Reason: reason}, c.Clock.Now())
+			withheld.Recheck = c.Clock.Now().Add(slotRecheck)
+			results[i].Plan = &withheld
+			return &withheld.NodePlan
+		},
+		Announce: func(ctx context.Context, i int) error { return c.announce(ctx, s, plans, &plans[i]) },
 	}
-	// CRs name the Node, or have the name of the Machine.
-	node := &remediation.Node{Name: cmp.Or(target.Machine.Node, target.Machine.Name), Own: target.Own, Lease: target.Lease}
-	if target.Node != nil {
-		node.ResourceVersion = target.Node.ResourceVersion
-	}
-	return executor.Execute(ctx, s.policy.Owner, &remediation.NodePlan{Node: node, Actions: plan.Actions})
 }
 
 // locate returns where a kind is served, of Machines or of CRs.
@@ -127,15 +77,6 @@ func (c *Controller) locate(kind schema.GroupVersionKind) (*meta.RESTMapping, er
 	return nil, err
 }
 
-// outdated reports whether the MachineHealthCheck or a RemediationBudget has changed since the
-// snapshot, for example by a pause, or whether the controller is no longer active.
-func (c *Controller) outdated(s *snapshot) bool {
-	check, err := c.checks.MachineHealthChecks(s.check.Namespace).Get(s.check.Name)
-	return err != nil || !c.Active() || check.UID != s.check.UID || check.Generation != s.check.Generation || !maps.Equal(check.Annotations, s.check.Annotations) ||
-		(check.DeletionTimestamp != nil) != (s.check.DeletionTimestamp != nil) || c.clockUntrusted() != s.policy.ClockUntrusted ||
-		c.Budgets.Revision() != s.budgetRevision
-}
-
 // confirm reads Machine and Node live and judges them again, right before an action that cannot be
 // undone, and so the Node of the cache (spec M8.4).
 func (c *Controller) confirm(ctx context.Context, s *snapshot, plan *machinehealth.Plan) (execute.Confirmation, error) {
@@ -150,18 +91,18 @@ func (c *Controller) confirm(ctx context.Context, s *snapshot, plan *machineheal
 	}
 	observed, err := c.readLive(ctx, mapping.Resource, planned)
 	if apierrors.IsNotFound(err) {
-		return execute.Confirmation{Refusal: v1alpha1.DecidedRecovering, Relapsed: !plan.Begins()}, nil
+		return execute.Confirmation{Refusal: v1alpha1.DecidedRecovering, Relapsed: !plan.Creates()}, nil
 	}
 	if err != nil {
 		return execute.Confirmation{}, err
 	}
 	observed.Unselected = !s.policy.Criteria.Selects(observed.Machine)
 	live := s.policy.Criteria.Live(plan.Target, observed, c.Sightings.Of(observed.Node), c.Clock.Now())
-	if !plan.Begins() {
+	if !plan.Creates() {
 		return execute.Confirmation{Relapsed: plan.ConfirmRecovery(live)}, nil
 	}
 	refusal := plan.Confirm(live)
-	if cached := c.node(observed.Machine.Node); refusal == "" && cached != nil { // The watch may have reported a recovery after the read.
+	if cached := c.NodeCache.Get(observed.Machine.Node); refusal == "" && cached != nil { // The watch may have reported a recovery after the read.
 		observed.Node, observed.NodeState = cached, machinehealth.NodeExists
 		refusal = plan.Confirm(s.policy.Criteria.Live(plan.Target, observed, c.Sightings.Of(cached), c.Clock.Now()))
 	}
@@ -217,40 +158,21 @@ func (c *Controller) liveNode(ctx context.Context, name string) (*corev1.Node, m
 	return node, machinehealth.NodeExists, nil
 }
 
-// rememberOutcomes keeps what the next sync must know of the outcomes.
-func (c *Controller) rememberOutcomes(ctx context.Context, s *snapshot, results []machinehealth.TargetResult) {
-	now, failed := c.Clock.Now(), 0
-	var first error
+// rememberOutcomes keeps which deletions were requested, or may have been.
+func (s *checkState) rememberOutcomes(results []machinehealth.TargetResult) {
 	for _, result := range results {
 		machine, outcome := result.Plan.Target.Machine, result.Outcome
 		if result.Plan.Type == v1beta1.RemediationMachineDeletion && outcome.Result != "" {
-			s.state.unsure.Delete(machine.Name)
+			s.unsure.Delete(machine.Name)
 			if outcome.Result == remediation.Requested {
-				s.state.deletionRequested[machine.UID] = true
+				s.deletionRequested[machine.UID] = true
 			}
 			if outcome.Result == remediation.Unknown {
-				s.state.unsure.Insert(machine.Name)
+				s.unsure.Insert(machine.Name)
 			}
 		}
 		for _, cr := range outcome.Deleted {
-			s.state.deletionRequested[cr.UID] = true
+			s.deletionRequested[cr.UID] = true
 		}
-		switch {
-		case outcome.Err != nil:
-			s.state.attempts.Failed(machine.Name, outcome, now)
-			if apierrors.IsForbidden(outcome.Err) {
-				c.Remediations.RecheckWritten(result.Plan.Actions)
-			}
-			if failed++; failed == 1 {
-				first = outcome.Err
-			}
-		case outcome.Result == remediation.Recovered: // Until the cache shows it, the same would be done again.
-			s.state.attempts.Failed(machine.Name, outcome, now)
-		case len(result.Plan.Actions) > 0 && outcome.Result != remediation.Deferred:
-			s.state.attempts.Succeeded(machine.Name)
-		}
-	}
-	if failed > 0 { // Thousands may fail for one cause.
-		klog.FromContext(ctx).Error(first, "Acting on Machines failed, retrying", "machines", failed)
 	}
 }

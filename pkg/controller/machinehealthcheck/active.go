@@ -16,7 +16,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
@@ -177,7 +176,7 @@ func (c *Controller) withoutChecks() bool { return c.active.refusals >= enoughRe
 // unfilled returns which caches are not filled yet, empty if all are. The caches of NodeHealthChecks have
 // to show their remediations, which count for the control plane slot and for budgets.
 func (c *Controller) unfilled() string {
-	for _, checker := range c.synced {
+	for _, checker := range c.Synced {
 		if !c.withoutChecks() && !cache.IsDone(checker) {
 			return "the caches are not filled yet"
 		}
@@ -227,11 +226,3 @@ func enables(enabled any, name string) bool {
 	}
 	return false
 }
-
-// The optional kinds besides those of package remediation. An empty version means the version that
-// the API server prefers.
-var (
-	featureGateKind           = schema.GroupVersionKind{Group: "config.openshift.io", Version: "v1", Kind: "FeatureGate"}
-	clusterKind               = schema.GroupVersionKind{Group: "cluster.x-k8s.io", Kind: "Cluster"}
-	clusterAPIHealthCheckKind = schema.GroupVersionKind{Group: "cluster.x-k8s.io", Kind: "MachineHealthCheck"}
-)

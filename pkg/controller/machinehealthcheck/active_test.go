@@ -11,6 +11,7 @@ import (
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 	"github.com/nhc-controller/nhc-controller/pkg/machinehealth"
+	"github.com/nhc-controller/nhc-controller/pkg/reconcile"
 )
 
 // TestNoEventOfAnInactiveController: a sync that ends after the controller has become inactive reports nothing (spec
@@ -18,7 +19,7 @@ import (
 func TestNoEventOfAnInactiveController(t *testing.T) {
 	t.Parallel()
 	recorder := events.NewFakeRecorder(2)
-	c := &Controller{Config: Config{Recorder: recorder}}
+	c := &Controller{Shell: &reconcile.Shell{Config: reconcile.Config{Recorder: recorder}}}
 	for _, active := range []bool{true, false} {
 		c.active.set(active)
 		c.record(&v1beta1.MachineHealthCheck{}, []machinehealth.Event{{Type: "Normal", Reason: "Remediated"}})

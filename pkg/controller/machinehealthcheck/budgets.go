@@ -24,21 +24,16 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
 
-// askerOf returns a MachineHealthCheck as RemediationBudgets know it.
-func askerOf(key cache.ObjectName) budget.Asker {
-	return budget.Asker{Kind: v1beta1.Kind, Name: key.String()}
-}
-
 // askBudgets withholds the remediation of candidates that a RemediationBudget refuses (spec M8.5). It
 // returns the other candidates. They have a reservation until endReservations.
 func (c *Controller) askBudgets(s *snapshot, plans []machinehealth.Plan, now time.Time) (reserved []*machinehealth.Plan) {
 	var candidates []budget.Request
 	for i := range plans {
 		if plan := &plans[i]; plan.Candidate && plan.Withheld == nil {
-			candidates = append(candidates, budget.Request{Node: slotName(plan.Target.Machine), Since: plan.Target.UnhealthySince, Begins: plan.Begins()})
+			candidates = append(candidates, budget.Request{Node: slotName(plan.Target.Machine), Since: plan.Target.UnhealthySince, Begins: plan.Creates()})
 		}
 	}
-	refusals, revision := c.Budgets.Admit(askerOf(keyOf(s.check)), candidates)
+	refusals, revision := c.Budgets.Admit(c.Asker(keyOf(s.check).String()), candidates)
 	s.budgetRevision = revision
 	for i := range plans {
 		plan := &plans[i]
@@ -47,7 +42,7 @@ func (c *Controller) askBudgets(s *snapshot, plans []machinehealth.Plan, now tim
 		}
 		if refusal := refusals[slotName(plan.Target.Machine)]; refusal != nil {
 			s.policy.Withhold(plan, &remediation.Withholding{Reason: v1alpha1.DecidedBudgetExhausted, Message: refusal.Message, Until: refusal.Until}, now)
-		} else if plan.Begins() {
+		} else if plan.Creates() {
 			reserved = append(reserved, plan)
 		}
 	}
@@ -77,7 +72,7 @@ func (c *Controller) endReservations(s *snapshot, reserved []*machinehealth.Plan
 	usages := usagesOf(results)
 	for _, plan := range reserved {
 		name := slotName(plan.Target.Machine)
-		c.Budgets.End(askerOf(keyOf(s.check)), name, usages[name])
+		c.Budgets.End(c.Asker(keyOf(s.check).String()), name, usages[name])
 	}
 }
 
@@ -254,6 +249,3 @@ func (c *Controller) Names() (names []string) {
 	}
 	return names
 }
-
-// Wake syncs MachineHealthChecks.
-func (c *Controller) Wake(names []string) { c.enqueueOwners(names) }

@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"slices"
 
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
@@ -18,65 +17,6 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/slot"
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
-
-// ClaimOf returns why NodeHealthChecks leave a Node alone, empty if they do not: see [machinehealth.Claim]. A
-// MachineHealthCheck claims no Node if it only replaces terminating Machines, or if another controller looks
-// after it (spec M15.2, 6.9). Running remediations go on (spec M4.2). While the Machines of a
-// MachineHealthCheck have never been read, any Node may belong to it (spec P5).
-func (c *Controller) ClaimOf(node string) string {
-	var claims []string
-	for _, machine := range c.machinesOf(node) {
-		var names []string
-		if c.Active() {
-			names = c.claiming(machine)
-		}
-		if claim := machinehealth.Claim(machine, names, c.node(node)); claim != "" {
-			claims = append(claims, claim)
-		}
-	}
-	if len(claims) == 0 {
-		return c.unreadClaim()
-	}
-	return slices.Min(claims) // Not the next one by chance.
-}
-
-// unreadClaim returns which Machines may claim Nodes and have not been read, empty if there are none. Machines
-// that are not served, or that the controller may not read, claim no Node: it can do nothing about them.
-func (c *Controller) unreadClaim() string {
-	if !c.Active() {
-		return ""
-	}
-	var names []string
-	for api, kind := range machineKinds {
-		if _, read := c.machines.LastCache(kind); read {
-			continue
-		}
-		if _, err := c.machines.Cache(kind); !watches.Unread(err) {
-			continue
-		}
-		checks, _ := c.checks.List(labels.Everything()) // A cache in memory has no errors.
-		for _, check := range checks {
-			if criteria := c.criteriaOf(check); criteria.API == api && !criteria.OnlyTermination() {
-				names = append(names, check.Namespace+"/"+check.Name)
-			}
-		}
-	}
-	if len(names) == 0 {
-		return ""
-	}
-	return "The Machines that MachineHealthCheck " + slices.Min(names) + " looks after cannot be read yet"
-}
-
-// claiming returns the MachineHealthChecks that claim the Node of a Machine.
-func (c *Controller) claiming(machine *machinehealth.Machine) (names []string) {
-	checks, _ := c.checks.MachineHealthChecks(machine.Namespace).List(labels.Everything()) // A cache in memory has no errors.
-	for _, check := range checks {
-		if criteria := c.criteriaOf(check); criteria.Selects(machine) && !criteria.OnlyTermination() {
-			names = append(names, check.Namespace+"/"+check.Name)
-		}
-	}
-	return names
-}
 
 // slotName returns the name under which a Machine takes the control plane slot: that of its Node, as
 // NodeHealthChecks know it, or its own.
@@ -195,7 +135,7 @@ func (c *Controller) slotHolders(machines []*machinehealth.Machine, missing func
 
 // ofControlPlane reports whether a Machine is one of the control plane of this cluster.
 func (c *Controller) ofControlPlane(machine *machinehealth.Machine) bool {
-	return (machine.ControlPlane() || isControlPlane(c.node(machine.Node))) && c.ofThisCluster(machine)
+	return (machine.ControlPlane() || c.NodeCache.HasControlPlane(machine.Node)) && c.ofThisCluster(machine)
 }
 
 // slotHoldersOf returns the name under which a remediation object of a control plane Machine takes the
@@ -203,7 +143,7 @@ func (c *Controller) ofControlPlane(machine *machinehealth.Machine) bool {
 // count here and in their controller. That changes nothing, because the name is the same.
 func slotHoldersOf(cr *object.CR) []slotHolder {
 	node, named := cr.Annotations[v1alpha1.AnnotationNodeName]
-	if _, labelled := cr.Labels[v1alpha1.LabelControlPlane]; !labelled || (!named && len(ownersOf(cr)) == 0) {
+	if !cr.ControlPlane() || (!named && len(ownersOf(cr)) == 0) {
 		return nil
 	}
 	name, member := node, slot.Member{Node: node}
@@ -228,10 +168,10 @@ func machineAPIOf(cr *object.CR) string {
 	return v1beta1.MachineAPIOpenShift
 }
 
-// busy returns why the remediation of a control plane Machine must not begin by the caches: another
+// slotTaken returns why the remediation of a control plane Machine must not begin by the caches: another
 // control plane Machine or node is under remediation, or that is not known: then what status says stays. It
 // returns nil if it may begin.
-func (c *Controller) busy(machine *machinehealth.Machine, listed *v1beta1.UnhealthyMachine) *remediation.Withholding {
+func (c *Controller) slotTaken(machine *machinehealth.Machine, listed *v1beta1.UnhealthyMachine) *remediation.Withholding {
 	subject := memberOf(machine)
 	busy := &remediation.Withholding{Reason: v1alpha1.DecidedControlPlaneBusy}
 	taken, known := c.nodeHealthChecks.ControlPlaneTaken()

@@ -62,7 +62,7 @@ func (c *Controller) listMachines(ctx context.Context) (machines []*machinehealt
 
 // missingLive reports whether a live read does not find a Node.
 func (c *Controller) missingLive(ctx context.Context, name string) (bool, error) {
-	cached := c.node(name)
+	cached := c.NodeCache.Get(name)
 	_, err := c.Kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		c.nodeMissing(name, cached)

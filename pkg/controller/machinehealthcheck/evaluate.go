@@ -38,7 +38,7 @@ func (c *Controller) input(s *snapshot) *machinehealth.Input {
 		held.Insert(lease.Name)
 	}
 	return &machinehealth.Input{
-		Observed: s.observed, Ignored: s.ignored, Incomplete: s.incomplete, Seen: c.Sightings.Of, Lease: c.lease,
+		Observed: s.observed, Ignored: s.ignored, Incomplete: s.incomplete, Seen: c.Sightings.Of, Lease: c.LeaseFor,
 		Held: held, DeletionRequested: s.requested, Entries: s.state.entries, History: s.state.history,
 	}
 }

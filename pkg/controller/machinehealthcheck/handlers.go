@@ -46,30 +46,8 @@ func (c *Controller) registerHandlers(ctx context.Context) error {
 	})
 	s.SubscribeCRDs(c.CRDs, c.crdChanged)
 	s.Synced = append(s.Synced, c.otherLeaders.HasSyncedChecker()) // checkActive looks for other leaders every second.
-	c.synced = s.Synced
+	c.Synced = s.Synced
 	return s.Err
-}
-
-// keyOf returns the key of a MachineHealthCheck.
-func keyOf(check *v1beta1.MachineHealthCheck) cache.ObjectName {
-	return cache.NewObjectName(check.Namespace, check.Name)
-}
-
-// readCheck is a MachineHealthCheck of the cache, as its criteria were read.
-type readCheck struct {
-	check    *v1beta1.MachineHealthCheck
-	criteria machinehealth.Criteria
-}
-
-// criteriaOf returns the criteria of a MachineHealthCheck of the cache. They are read once, because one
-// sync of a NodeHealthCheck may look up thousands of Nodes. Callers must not change them.
-func (c *Controller) criteriaOf(check *v1beta1.MachineHealthCheck) *machinehealth.Criteria {
-	if found, ok := c.read.Load(keyOf(check)); ok && found.(*readCheck).check == check {
-		return &found.(*readCheck).criteria
-	}
-	read := &readCheck{check: check, criteria: machinehealth.NewCriteria(check)}
-	c.read.Store(keyOf(check), read)
-	return &read.criteria
 }
 
 // checkChanged handles a MachineHealthCheck that was created (old is nil) or updated. It concerns
@@ -78,9 +56,9 @@ func (c *Controller) checkChanged(old, check *v1beta1.MachineHealthCheck) {
 	if old != nil && old.UID == check.UID && old.Generation == check.Generation && maps.Equal(old.Annotations, check.Annotations) &&
 		old.DeletionTimestamp.Equal(check.DeletionTimestamp) {
 		// A sync may write twice. Its writes are bound to each other, so no other write came between them.
-		own := c.writes.Covers(keyOf(check).String(), checkResource, check.ResourceVersion)
+		own := c.Writes.Covers(keyOf(check).String(), checkResource, check.ResourceVersion)
 		if !own && !equality.Semantic.DeepEqual(old.Status, check.Status) {
-			c.enqueue(keyOf(check))
+			c.Enqueue(keyOf(check))
 		}
 		return
 	}
@@ -109,7 +87,7 @@ func (c *Controller) checkDeleted(key cache.ObjectName) {
 	c.Budgets.NodesChanged()
 	c.wantMachines()
 	c.enqueueNamespace(key.Namespace)
-	c.enqueue(key)
+	c.Enqueue(key)
 	c.claimsChanged()
 }
 
@@ -125,13 +103,13 @@ func (c *Controller) claimsChanged() {
 func (c *Controller) enqueueNamespace(namespace string) {
 	checks, _ := c.checks.MachineHealthChecks(namespace).List(labels.Everything()) // A cache in memory has no errors.
 	for _, check := range checks {
-		c.enqueue(keyOf(check))
+		c.Enqueue(keyOf(check))
 	}
 }
 
 // enqueueNamespacesOf adds MachineHealthChecks by their keys, and those that may share Machines with them.
 func (c *Controller) enqueueNamespacesOf(keys []string) {
-	c.enqueueOwners(keys) // Also those that are gone.
+	c.Wake(keys) // Also those that are gone.
 	namespaces := sets.New[string]()
 	for _, key := range keys {
 		if name, err := cache.ParseObjectName(key); err == nil {
@@ -147,7 +125,7 @@ func (c *Controller) enqueueNamespacesOf(keys []string) {
 func (c *Controller) enqueueOwners(keys []string) {
 	for _, key := range keys {
 		if name, err := cache.ParseObjectName(key); err == nil {
-			c.enqueue(name)
+			c.Enqueue(name)
 		}
 	}
 }
@@ -200,7 +178,7 @@ func (c *Controller) machineChanged(old, machine *machinehealth.Machine) {
 		c.Budgets.NodeChanged(slotName(one))
 		c.enqueueHolder(one.Node) // It keeps the lease until the remediation has ended.
 	}
-	c.enqueue(c.selecting(concerned...)...)
+	c.Enqueue(c.selecting(concerned...)...)
 	if old == nil || old.Node != machine.Node || old.Deleting() != machine.Deleting() {
 		for _, m := range concerned {
 			c.enqueueForNode(m.Node) // Others may name the same Node, under another selector (spec M5.4).
@@ -210,7 +188,7 @@ func (c *Controller) machineChanged(old, machine *machinehealth.Machine) {
 		c.forgetMissing(one.Node)
 	}
 	for _, cr := range c.cachedCRs(machine.Namespace, machine.Name) {
-		c.enqueue(c.checksOf(cr)...) // They need not select it any more.
+		c.Enqueue(c.checksOf(cr)...) // They need not select it any more.
 		c.Budgets.NodeChanged(crName(cr))
 	}
 	if machine.API() == v1beta1.MachineAPICluster && slices.ContainsFunc(concerned, isRemediating) {
@@ -220,7 +198,7 @@ func (c *Controller) machineChanged(old, machine *machinehealth.Machine) {
 		old.Has(v1beta1.AnnotationExternalRemediation) != machine.Has(v1beta1.AnnotationExternalRemediation) {
 		c.claimsChanged()
 	}
-	if c.Active() && (machine.ControlPlane() || isControlPlane(c.node(machine.Node))) {
+	if c.Active() && (machine.ControlPlane() || c.NodeCache.HasControlPlane(machine.Node)) {
 		c.nodeHealthChecks.ControlPlaneChanged()
 	}
 }
@@ -231,7 +209,7 @@ func (c *Controller) nodeChanged(old, node *corev1.Node) {
 	c.clusterChanged(old, node)
 	if old != nil && old.UID == node.UID && health.SameConditions(old.Status.Conditions, node.Status.Conditions) &&
 		old.Labels[v1alpha1.LabelExclude] == node.Labels[v1alpha1.LabelExclude] &&
-		isControlPlane(old) == isControlPlane(node) && remediation.EtcdLabelOf(old.Labels) == remediation.EtcdLabelOf(node.Labels) &&
+		remediation.IsControlPlane(old.Labels) == remediation.IsControlPlane(node.Labels) && remediation.EtcdLabelOf(old.Labels) == remediation.EtcdLabelOf(node.Labels) &&
 		remediation.Reconfiguring(old.Annotations) == remediation.Reconfiguring(node.Annotations) {
 		return
 	}
@@ -250,7 +228,7 @@ func (c *Controller) clusterChanged(old, node *corev1.Node) {
 		return
 	}
 	for _, cluster := range []cache.ObjectName{before, after} {
-		if others, _ := c.nodes.IndexKeys(nodesByCluster, cluster.String()); cluster.Name == "" || len(others) > 1 {
+		if others, _ := c.NodeCache.IndexKeys(nodesByCluster, cluster.String()); cluster.Name == "" || len(others) > 1 {
 			continue // Other Nodes have it belong here. The index exists: nodeIndexers has it.
 		}
 		c.enqueueNamespace(cluster.Namespace)
@@ -260,7 +238,7 @@ func (c *Controller) clusterChanged(old, node *corev1.Node) {
 }
 
 func (c *Controller) nodeDeleted(name string) {
-	c.Sightings.Forget(name, c.node(name) != nil)
+	c.Sightings.Forget(name, c.NodeCache.Get(name) != nil)
 	c.enqueueForNode(name)
 }
 
@@ -269,22 +247,22 @@ func (c *Controller) nodeDeleted(name string) {
 func (c *Controller) enqueueForNode(name string) {
 	c.enqueueHolder(name)
 	for _, machine := range c.machinesOf(name) {
-		c.enqueue(c.selecting(machine)...)
+		c.Enqueue(c.selecting(machine)...)
 		c.enqueueOwnersOfCRs(machine)
 	}
 }
 
 // enqueueHolder adds the MachineHealthCheck that holds the lease of a Node, also if it is gone.
 func (c *Controller) enqueueHolder(node string) {
-	if holder, held := object.MachineHealthCheckOfHolder(remediation.LeaseHolder(c.lease(object.LeaseName(node)))); held {
-		c.enqueueOwners([]string{holder})
+	if holder, held := object.MachineHealthCheckOfHolder(remediation.LeaseHolder(c.LeaseFor(node))); held {
+		c.Wake([]string{holder})
 	}
 }
 
 // enqueueOwnersOfCRs adds the MachineHealthChecks that have a CR for a Machine: they need not select it any more.
 func (c *Controller) enqueueOwnersOfCRs(machine *machinehealth.Machine) {
 	for _, cr := range c.cachedCRs(machine.Namespace, machine.Name) {
-		c.enqueue(c.checksOf(cr)...)
+		c.Enqueue(c.checksOf(cr)...)
 	}
 }
 
@@ -296,14 +274,14 @@ func (c *Controller) leaseChanged(old, lease *coordinationv1.Lease) {
 	if held || heldBefore {
 		c.wantMachines()
 	}
-	if held && c.writes.IsLast(holder, execute.LeaseResource, lease.ResourceVersion) {
+	if held && c.Writes.IsLast(holder, execute.LeaseResource, lease.ResourceVersion) {
 		return // Our own write.
 	}
 	if held {
-		c.enqueueOwners([]string{holder})
+		c.Wake([]string{holder})
 	}
 	if heldBefore && before != holder {
-		c.enqueueOwners([]string{before})
+		c.Wake([]string{before})
 	}
 	if node, ok := object.NodeOfLease(lease); ok {
 		c.enqueueForNode(node)
@@ -331,10 +309,8 @@ func (c *Controller) remediationChanged(old, current *object.CR) {
 	cr := cmp.Or(current, old)
 	c.countCR(cr)
 	c.enqueueNamespace(cr.Namespace)
-	c.enqueue(c.checksOf(cr)...) // A MachineHealthCheck that is gone is forgotten with its last CR.
+	c.Enqueue(c.checksOf(cr)...) // A MachineHealthCheck that is gone is forgotten with its last CR.
 	if old != nil {
-		c.enqueue(c.checksOf(old)...) // Garbage collection removes the reference to one that is gone.
+		c.Enqueue(c.checksOf(old)...) // Garbage collection removes the reference to one that is gone.
 	}
 }
-
-var checkResource = v1beta1.SchemeGroupVersion.WithResource(v1beta1.Plural).GroupResource()

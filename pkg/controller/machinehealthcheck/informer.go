@@ -16,11 +16,11 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
 
-// newInformer returns an informer of MachineHealthChecks, not started, whose requests freshness follows.
-func newInformer(freshness *watches.Freshness, client versioned.Interface, transform cache.TransformFunc) informers.TypedMachineHealthCheckInformer {
-	factory := externalversions.NewSharedInformerFactoryWithOptions(client, 0, externalversions.WithTransform(transform))
+// newInformer returns an informer of MachineHealthChecks, not started, whose requests Freshness of config follows.
+func newInformer(config *Config) informers.TypedMachineHealthCheckInformer {
+	factory := externalversions.NewSharedInformerFactoryWithOptions(config.Client, 0, externalversions.WithTransform(config.Transform))
 	factory.InformerFor(&v1beta1.MachineHealthCheck{}, func(client versioned.Interface, _ time.Duration) cache.SharedIndexInformer {
-		return watches.NewInformer(freshness, watches.MachineHealthCheckCache, client, client.MachineV1beta1().MachineHealthChecks(metav1.NamespaceAll), &v1beta1.MachineHealthCheck{}, "")
+		return watches.NewInformer(config.Freshness, watches.MachineHealthCheckCache, client, client.MachineV1beta1().MachineHealthChecks(metav1.NamespaceAll), &v1beta1.MachineHealthCheck{}, "")
 	})
 	return factory.Machine().V1beta1().MachineHealthChecks()
 }

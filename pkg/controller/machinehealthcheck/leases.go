@@ -22,13 +22,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/execute"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
-	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
-
-// lease returns a lease as the cache has it, nil if there is none.
-func (c *Controller) lease(name string) *coordinationv1.Lease {
-	return watches.Cached[*coordinationv1.Lease](c.leases, c.LeaseNamespace+"/"+name)
-}
 
 // holdsFor reports whether holder holds the lease of the Node of a Machine whose remediation has not ended. It
 // keeps the lease until then, also if another MachineHealthCheck selects the Machine in the meantime (spec M10.3,
@@ -37,7 +31,7 @@ func (c *Controller) holdsFor(holder string, machine *machinehealth.Machine) boo
 	if machine.Node == "" || !isRemediating(machine) {
 		return false
 	}
-	return remediation.LeaseHolder(c.lease(object.LeaseName(machine.Node))) == holder
+	return remediation.LeaseHolder(c.LeaseFor(machine.Node)) == holder
 }
 
 // protects reports whether the Machine of a lease is still being deleted or remediated by another controller, or the
@@ -60,11 +54,6 @@ func (c *Controller) protects(lease *coordinationv1.Lease) bool {
 	})
 }
 
-// leasesHeldBy returns the leases of Nodes that a MachineHealthCheck holds.
-func (c *Controller) leasesHeldBy(key cache.ObjectName) []*coordinationv1.Lease {
-	return watches.Indexed[*coordinationv1.Lease](c.leases, leasesByCheckHolder, key.String())
-}
-
 // endLeases releases leases of Nodes that no target of their MachineHealthCheck names. It keeps a lease while a
 // remediation of its Machine goes on, so that no other controller acts on the Node (spec M10.3, M15.2). As long as
 // Machines have not been read, leases stay as they are. If CRs cannot be read, each of the Nodes may have one (spec P5).
@@ -82,7 +71,7 @@ func (c *Controller) endLeases(ctx context.Context, held []*coordinationv1.Lease
 			needless = append(needless, lease)
 		}
 	}
-	return recheck, errors.Join(append(errs, c.deleteLeases(ctx, needless))...)
+	return recheck, errors.Join(append(errs, c.DeleteLeases(ctx, needless))...)
 }
 
 // keepLease renews a lease, and returns when it is due again.
@@ -119,10 +108,4 @@ func (c *Controller) releaseHeld(ctx context.Context, s *snapshot) {
 		klog.FromContext(ctx).Error(err, "Releasing leases failed, retrying")
 		s.recheck = c.Clock.Now().Add(releaseRetry)
 	}
-}
-
-// deleteLeases deletes leases.
-func (c *Controller) deleteLeases(ctx context.Context, leases []*coordinationv1.Lease) error {
-	executor := execute.Executor{Kube: c.Kube, LeaseNamespace: c.LeaseNamespace}
-	return executor.DeleteLeases(ctx, leases)
 }

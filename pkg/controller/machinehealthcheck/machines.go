@@ -9,7 +9,6 @@ import (
 	"slices"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
@@ -19,7 +18,6 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
-	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/machinehealth"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/kinds"
@@ -42,6 +40,7 @@ func (c *Controller) watchKinds() {
 	templates.Handler, templates.Changed = c.templateHandler(), c.enqueueNamespacesOf // A MachineHealthCheck without its template keeps no other from a Machine.
 	c.templates = watches.NewSet[schema.GroupVersionKind](templates)
 
+	c.Mapping, c.Written = c.locate, append(c.Written, c.machines, c.Remediations)
 	c.Remediations.Use(kinds.User{Indexers: crIndexers, Changed: c.remediationChanged, KindsChanged: func() { c.SyncAll(); c.enqueueLeft() }})
 }
 
@@ -83,10 +82,9 @@ func (c *Controller) clusterAPIRemediating() bool {
 	if !c.machineHealthChecks.Informer().HasSynced() {
 		return false
 	}
-	for _, holder := range c.leases.ListIndexFuncValues(leasesByCheckHolder) {
-		leases := watches.Indexed[*coordinationv1.Lease](c.leases, leasesByCheckHolder, holder)
-		_, exists, _ := c.checkStore.GetByKey(holder)
-		if slices.ContainsFunc(leases, func(lease *coordinationv1.Lease) bool { return c.mayBeOfClusterAPI(lease, !exists) }) {
+	for _, holder := range c.LeaseHolders() {
+		_, exists, _ := c.Checks.Store.GetByKey(holder)
+		if slices.ContainsFunc(c.LeasesOf(holder), func(lease *coordinationv1.Lease) bool { return c.mayBeOfClusterAPI(lease, !exists) }) {
 			return true
 		}
 	}
@@ -97,7 +95,7 @@ func (c *Controller) clusterAPIRemediating() bool {
 // answer is unknown only for the lease of a MachineHealthCheck that is gone, too. Others know their Machines.
 func (c *Controller) mayBeOfClusterAPI(lease *coordinationv1.Lease, checkGone bool) bool {
 	name, ok := object.NodeOfLease(lease)
-	if node := c.node(name); node != nil {
+	if node := c.NodeCache.Get(name); node != nil {
 		return clusterOf(node).Name != ""
 	}
 	return ok && checkGone
@@ -146,95 +144,6 @@ func parseMachineKind(u *unstructured.Unstructured) runtime.Object {
 		trimmed.SetAnnotations(map[string]string{v1beta1.AnnotationPaused: ""})
 	}
 	return trimmed
-}
-
-// The index of the caches of Machines: by the Node that they name, or the name that stands for it. The indexes of
-// the caches of CRs: by the MachineHealthChecks that own them, by the name under which they count, and by the
-// control plane label.
-const (
-	machinesByNode      = "node"
-	crsByOwner          = "machineHealthCheck"
-	crsByName           = "nameOfMachine"
-	crsByControlPlane   = "controlPlaneMachine"
-	controlPlaneLabel   = "true"
-	nodesByCluster      = "cluster"
-	leasesByCheckHolder = "machineHealthCheckHolder"
-)
-
-var machineIndexers = cache.Indexers{
-	cache.NamespaceIndex: cache.MetaNamespaceIndexFunc,
-	machinesByNode: func(obj any) ([]string, error) {
-		if machine, ok := obj.(*machinehealth.Machine); ok {
-			return []string{slotName(machine)}, nil
-		}
-		return nil, nil
-	},
-}
-
-var crIndexers = cache.Indexers{
-	crsByOwner: func(obj any) (owners []string, _ error) {
-		for _, key := range ownersOf(obj.(*object.CR)) {
-			owners = append(owners, key.String())
-		}
-		return owners, nil
-	},
-	crsByName: func(obj any) ([]string, error) {
-		if cr := obj.(*object.CR); len(ownersOf(cr)) > 0 {
-			return []string{crName(cr)}, nil
-		}
-		return nil, nil
-	},
-	crsByControlPlane: func(obj any) ([]string, error) {
-		if _, labelled := obj.(*object.CR).Labels[v1alpha1.LabelControlPlane]; labelled {
-			return []string{controlPlaneLabel}, nil
-		}
-		return nil, nil
-	},
-}
-
-// ownersOf returns the MachineHealthChecks that own a CR.
-func ownersOf(cr *object.CR) (owners []cache.ObjectName) {
-	for i := range cr.OwnerReferences {
-		if reference := &cr.OwnerReferences[i]; reference.Kind == v1beta1.Kind && reference.APIVersion == v1beta1.SchemeGroupVersion.String() {
-			owners = append(owners, cache.NewObjectName(cr.Namespace, reference.Name))
-		}
-	}
-	return owners
-}
-
-// nodeIndexers index Nodes by the Cluster that they belong to, as Cluster API writes it.
-var nodeIndexers = cache.Indexers{
-	nodesByCluster: func(obj any) ([]string, error) {
-		node, _ := obj.(*corev1.Node)
-		if cluster := clusterOf(node); cluster.Name != "" {
-			return []string{cluster.String()}, nil
-		}
-		return nil, nil
-	},
-}
-
-// clusterOf returns the Cluster that a Node belongs to by its annotations, zero if to none. The Node may be nil.
-func clusterOf(node *corev1.Node) cache.ObjectName {
-	if node == nil {
-		return cache.ObjectName{}
-	}
-	name, namespace := node.Annotations[remediation.AnnotationClusterAPIName], node.Annotations[remediation.AnnotationClusterAPINamespace]
-	if name == "" || namespace == "" {
-		return cache.ObjectName{}
-	}
-	return cache.NewObjectName(namespace, name)
-}
-
-// leaseIndexers index leases by the MachineHealthCheck that holds them.
-var leaseIndexers = cache.Indexers{
-	leasesByCheckHolder: func(obj any) ([]string, error) {
-		if lease, ok := obj.(*coordinationv1.Lease); ok {
-			if key, held := object.MachineHealthCheckOfHolder(remediation.LeaseHolder(lease)); held {
-				return []string{key}, nil
-			}
-		}
-		return nil, nil
-	},
 }
 
 // machineKinds are the kinds of Machines, by the API that they are of.
@@ -338,6 +247,6 @@ func (c *Controller) ofThisCluster(machine *machinehealth.Machine) bool {
 	if machine.API() != v1beta1.MachineAPICluster {
 		return true
 	}
-	nodes, err := c.nodes.IndexKeys(nodesByCluster, machine.Namespace+"/"+machine.Cluster)
+	nodes, err := c.NodeCache.IndexKeys(nodesByCluster, machine.Namespace+"/"+machine.Cluster)
 	return err == nil && machine.Cluster != "" && len(nodes) > 0
 }

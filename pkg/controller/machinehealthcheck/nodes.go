@@ -16,19 +16,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/nhc-controller/nhc-controller/pkg/machinehealth"
-	"github.com/nhc-controller/nhc-controller/pkg/remediation"
-	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
-
-// node returns a Node as the cache has it, nil if there is none.
-func (c *Controller) node(name string) *corev1.Node {
-	return watches.Cached[*corev1.Node](c.nodes, name)
-}
-
-// isControlPlane reports whether a Node has a control plane label (spec 12.1).
-func isControlPlane(node *corev1.Node) bool {
-	return node != nil && remediation.IsControlPlane(node.Labels)
-}
 
 // maxLiveReads is how many Nodes missing in the cache a sync reads live. liveReadTimeout is
 // how long it waits for each answer, so that no read blocks a worker for ever.
@@ -47,7 +35,7 @@ type liveReads struct {
 // observeNode returns the Node of a Machine, nil if there is none, and its state. It reads a Node
 // live if the cache does not have it, because the cache may lag behind.
 func (c *Controller) observeNode(ctx context.Context, machine *machinehealth.Machine, reads *liveReads) (*corev1.Node, machinehealth.NodeState) {
-	if node := c.node(machine.Node); node != nil {
+	if node := c.NodeCache.Get(machine.Node); node != nil {
 		return node, machinehealth.NodeExists
 	}
 	switch {
@@ -80,7 +68,7 @@ func (c *Controller) observeNode(ctx context.Context, machine *machinehealth.Mac
 // The Node may have come back since then, and no further event would report that.
 func (c *Controller) nodeMissing(name string, before *corev1.Node) {
 	c.missing.add(name)
-	if now := c.node(name); now != nil && (before == nil || before.UID != now.UID) {
+	if now := c.NodeCache.Get(name); now != nil && (before == nil || before.UID != now.UID) {
 		c.missing.remove(name)
 	}
 	c.forgetMissing(name)

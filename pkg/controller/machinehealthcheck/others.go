@@ -8,16 +8,11 @@ import (
 	"strings"
 	"time"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/tools/cache"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/machinehealth"
-	"github.com/nhc-controller/nhc-controller/pkg/remediation"
-	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
 
 // observeOthers adds the obstacles that other objects are: other Machines of the Node, a paused Cluster, and other
@@ -95,66 +90,18 @@ func (c *Controller) workingOn(check *v1beta1.MachineHealthCheck, machine *machi
 
 // judge judges a Machine by the criteria of any MachineHealthCheck, as the caches show it.
 func (c *Controller) judge(criteria *machinehealth.Criteria, machine *machinehealth.Machine, remediated bool, now time.Time) machinehealth.Verdict {
-	node := c.node(machine.Node)
+	node := c.NodeCache.Get(machine.Node)
 	return criteria.Judge(machine, c.cachedNodeState(machine), health.EvidenceOf(node, c.Sightings.Of(node)), remediated, now)
 }
 
 // cachedNodeState returns what is known of the Node of a Machine, without a live read.
 func (c *Controller) cachedNodeState(machine *machinehealth.Machine) machinehealth.NodeState {
 	switch {
-	case c.node(machine.Node) != nil:
+	case c.NodeCache.Get(machine.Node) != nil:
 		return machinehealth.NodeExists
 	case machine.Node != "" && c.missing.has(machine.Node):
 		return machinehealth.NodeMissing
 	default:
 		return machinehealth.NodeUnknown
 	}
-}
-
-// leftToClusterAPI returns the Machines that a MachineHealthCheck of Cluster API looks after.
-func (c *Controller) leftToClusterAPI(namespace string) map[string]bool {
-	left := map[string]bool{}
-	for _, check := range c.objectsIn(clusterAPIHealthCheckKind, namespace) {
-		targets, _, _ := unstructured.NestedStringSlice(check.Object, "status", "targets")
-		for _, name := range targets {
-			left[name] = true
-		}
-	}
-	return left
-}
-
-// clusterPaused reports whether the Cluster of a Machine is paused.
-func (c *Controller) clusterPaused(machine *machinehealth.Machine) bool {
-	if machine.API() != v1beta1.MachineAPICluster || machine.Cluster == "" {
-		return false
-	}
-	for _, cluster := range c.objectsIn(clusterKind, machine.Namespace) {
-		if cluster.GetName() != machine.Cluster {
-			continue
-		}
-		paused, _, _ := unstructured.NestedBool(cluster.Object, "spec", "paused")
-		_, annotated := cluster.GetAnnotations()[v1beta1.AnnotationPaused]
-		return paused || annotated
-	}
-	return false
-}
-
-// clusterUpgrading reports whether the cluster is being upgraded (spec 10.2), or may be: ClusterVersions cannot be read,
-// and this process never could (spec P5).
-func (c *Controller) clusterUpgrading() bool {
-	if _, read := c.machines.LastCache(remediation.ClusterVersionKind); !read {
-		_, err := c.machines.Cache(remediation.ClusterVersionKind)
-		return watches.Unread(err)
-	}
-	return remediation.Progressing(c.objectsIn(remediation.ClusterVersionKind, ""))
-}
-
-// objectsIn returns the objects of an optional kind in a namespace, as they were read last. It returns
-// none if the kind is not served.
-func (c *Controller) objectsIn(kind schema.GroupVersionKind, namespace string) []*unstructured.Unstructured {
-	indexer, read := c.machines.LastCache(kind)
-	if !read {
-		return nil
-	}
-	return watches.Indexed[*unstructured.Unstructured](indexer, cache.NamespaceIndex, namespace)
 }

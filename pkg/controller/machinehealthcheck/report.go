@@ -19,8 +19,10 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/machinehealth"
+	"github.com/nhc-controller/nhc-controller/pkg/reconcile"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/execute"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
@@ -91,7 +93,7 @@ func (c *Controller) history(s *snapshot, results []machinehealth.TargetResult, 
 	history := machinehealth.History{
 		Before: s.state.history, Results: results, Entries: entries, Machines: s.machines,
 		Known: s.state.known, First: s.state.machines == nil, Requested: func(name string) bool { return s.state.machines == nil || s.state.unsure.Has(name) },
-		Healthy: s.healthy, NodeExists: func(name string) bool { return c.node(name) != nil }, Now: now,
+		Healthy: s.healthy, NodeExists: func(name string) bool { return c.NodeCache.Get(name) != nil }, Now: now,
 	}
 	return history.Update()
 }
@@ -107,9 +109,9 @@ func (c *Controller) announce(ctx context.Context, s *snapshot, plans []machineh
 		switch withoutSlot := takesSlot(plan) && plan != controlPlane; {
 		case withoutSlot:
 			waiting := *plan
-			waiting.Refused = true
+			waiting.Actions = nil
 			plan = &waiting
-		case plan.Begins() && plan.Type == v1beta1.RemediationMachineDeletion:
+		case plan.Creates() && plan.Type == v1beta1.RemediationMachineDeletion:
 			deletes = true
 		}
 		results = append(results, machinehealth.TargetResult{Plan: plan, Outcome: &remediation.Outcome{}})
@@ -122,7 +124,7 @@ func (c *Controller) announce(ctx context.Context, s *snapshot, plans []machineh
 	status.RemediationHistory = machinehealth.Listed(s.state.history)
 	written, err := c.writeStatus(ctx, s.written, status)
 	if err != nil {
-		return err
+		return fmt.Errorf("announcing the deletion of a Machine: %w", err)
 	}
 	s.written = written
 	return nil
@@ -201,14 +203,14 @@ func (c *Controller) writeStatus(ctx context.Context, check *v1beta1.MachineHeal
 	}
 	updated := *check
 	updated.Status = status
-	written, err := c.Client.MachineV1beta1().MachineHealthChecks(check.Namespace).UpdateStatus(ctx, &updated, metav1.UpdateOptions{FieldManager: execute.FieldManager})
+	written, err := c.client.MachineV1beta1().MachineHealthChecks(check.Namespace).UpdateStatus(ctx, &updated, metav1.UpdateOptions{FieldManager: execute.FieldManager})
 	if err != nil {
 		return nil, fmt.Errorf("updating status: %w", err)
 	}
 	if hasOurs(&status) && !hasOurs(&written.Status) {
 		c.dropped.Store(true)
 	}
-	c.writes.Wrote(keyOf(check).String(), checkResource, written.ResourceVersion, c.Clock.Now())
+	c.Writes.Wrote(keyOf(check).String(), checkResource, written.ResourceVersion, c.Clock.Now())
 	return written, nil
 }
 
@@ -219,13 +221,15 @@ func logDecisions(ctx context.Context, before, after machinehealth.Entries) {
 		return
 	}
 	for name, entry := range after {
-		if old := before[name]; old == nil || !old.Decision.SameReason(&entry.Decision) {
-			logger.Info("Decision changed", "machine", name, "node", entry.Node, "decision", entry.Decision.Type, "reason", entry.Decision.Reason, "message", entry.Decision.Message)
+		var old *v1alpha1.Decision
+		if before[name] != nil {
+			old = &before[name].Decision
 		}
+		reconcile.LogDecision(logger, old, &entry.Decision, "machine", name, "node", entry.Node)
 	}
-	for name := range before {
+	for name, old := range before {
 		if after[name] == nil {
-			logger.Info("Decision ended", "machine", name)
+			reconcile.LogDecision(logger, &old.Decision, nil, "machine", name)
 		}
 	}
 }

@@ -6,25 +6,18 @@ package machinehealthcheck
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/tools/cache"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 	"github.com/nhc-controller/nhc-controller/pkg/machinehealth"
-	"github.com/nhc-controller/nhc-controller/pkg/remediation/execute"
-	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
-	"github.com/nhc-controller/nhc-controller/pkg/staleness"
-	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
 
 // snapshot is what one sync observes of a MachineHealthCheck, and the policy that follows. Until evaluate, it holds no
@@ -74,11 +67,11 @@ func (c *Controller) snapshot(ctx context.Context, check *v1beta1.MachineHealthC
 	}
 	s := &snapshot{
 		check: check, written: check, state: c.stateOf(check), machines: machinehealth.NewMachines(machines),
-		held: c.leasesHeldBy(keyOf(check)),
+		held: c.LeasesOf(keyOf(check).String()),
 	}
 	s.policy = machinehealth.Policy{
-		Owner: ownerOf(check), Criteria: criteria, BackOff: c.BackOff, Rounds: &c.rounds, DryRun: c.DryRun,
-		Terminating: check.DeletionTimestamp != nil, ClockUntrusted: c.clockUntrusted(),
+		Owner: c.Owner(keyOf(check), check.UID), Criteria: criteria, BackOff: c.backOff, Rounds: &c.rounds, DryRun: c.DryRun,
+		Terminating: check.DeletionTimestamp != nil, ClockUntrusted: c.ClockUntrusted(),
 	}
 	if !c.served(criteria.API) {
 		s.policy.Unavailable = machinehealth.MachinesNotServed(criteria.API)
@@ -129,45 +122,4 @@ func (s *snapshot) addGone(crs map[string]machineCRs) {
 		}
 	}
 	slices.SortFunc(s.observed, func(a, b machinehealth.Observed) int { return strings.Compare(a.Machine.Name, b.Machine.Name) })
-}
-
-// caughtUp returns the MachineHealthCheck of the cache, nil if there is none. Until all caches show
-// the writes for it, the error is a *staleness.Error, for a limited time.
-func (c *Controller) caughtUp(key cache.ObjectName) (*v1beta1.MachineHealthCheck, error) {
-	if err := c.Freshness.Check(watches.NodeCache, watches.LeaseCache, watches.MachineHealthCheckCache); err != nil {
-		return nil, fmt.Errorf("reading what decisions depend on: %w", err) // When it is over, all are synced.
-	}
-	if err := c.writes.CaughtUp(key.String(), c.storeOf, c.Clock.Now()); err != nil {
-		return nil, err
-	}
-	check, err := c.checks.MachineHealthChecks(key.Namespace).Get(key.Name) // After CaughtUp.
-	if apierrors.IsNotFound(err) {
-		return nil, nil //nolint:nilnil // nil is the answer
-	}
-	return check, err
-}
-
-// ownerOf returns a MachineHealthCheck as owner.
-func ownerOf(check *v1beta1.MachineHealthCheck) object.Owner {
-	return object.Owner{
-		APIVersion: v1beta1.SchemeGroupVersion.String(), Kind: v1beta1.Kind,
-		Namespace: check.Namespace, Name: check.Name, UID: check.UID, ResourceVersion: check.ResourceVersion,
-	}
-}
-
-// clockUntrusted reports whether nothing may begin by the clock.
-func (c *Controller) clockUntrusted() bool { return c.ClockTrusted != nil && !c.ClockTrusted() }
-
-// storeOf returns the cache in which a write of the controller shows.
-func (c *Controller) storeOf(resource schema.GroupResource) (staleness.Store, bool) {
-	switch resource {
-	case checkResource:
-		return c.checkStore, true
-	case execute.LeaseResource:
-		return c.leases, true
-	}
-	if found, ok := c.machines.StoreOf(resource); ok {
-		return found, true
-	}
-	return c.Remediations.StoreOf(resource)
 }

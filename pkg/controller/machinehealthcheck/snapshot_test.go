@@ -12,7 +12,8 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
-	machinelisters "github.com/nhc-controller/nhc-controller/pkg/generated/listers/machine/v1beta1"
+	"github.com/nhc-controller/nhc-controller/pkg/reconcile"
+	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
 
 // TestCacheCatchesUpDuringTheCheck: a sync never goes by a MachineHealthCheck that is older than
@@ -24,11 +25,11 @@ func TestCacheCatchesUpDuringTheCheck(t *testing.T) {
 	}
 	store := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
 	require.NoError(t, store.Add(at("10")))
-	c := &Controller{Config: Config{Clock: clock.RealClock{}}, checks: machinelisters.NewMachineHealthCheckLister(store), checkStore: catchingUp{store, at("100")}}
+	c := &Controller{Shell: &reconcile.Shell{Config: reconcile.Config{Clock: clock.RealClock{}, Freshness: watches.NewFreshness()}, Checks: checksIn(catchingUp{store, at("100")})}}
 	key := keyOf(at("100"))
-	c.writes.Wrote(key.String(), checkResource, "100", c.Clock.Now())
-	check, err := c.caughtUp(key)
-	require.NoError(t, err)
+	c.Writes.Wrote(key.String(), checkResource, "100", c.Clock.Now())
+	require.NoError(t, c.CaughtUp(key.String()))
+	check := watches.Cached[*v1beta1.MachineHealthCheck](store, key.String())
 	require.Equal(t, "100", check.ResourceVersion)
 }
 

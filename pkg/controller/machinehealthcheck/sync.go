@@ -11,28 +11,31 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
+	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/machinehealth"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
 
 // sync brings one MachineHealthCheck up to date. It returns the instant at which to look again even
 // if nothing changes; zero means never.
 func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (recheck time.Time, err error) {
 	now := c.Clock.Now()
-	check, err := c.caughtUp(key)
+	err = c.CaughtUp(key.String())
+	check := watches.Cached[*v1beta1.MachineHealthCheck](c.Checks.Store, key.String())
 	switch {
 	case err != nil:
 		return time.Time{}, err
 	case check == nil:
 		return c.end(ctx, key)
 	case !c.Active():
-		c.Budgets.Forget(askerOf(key)) // It waits for nothing.
-		c.metrics.forget(key)          // Another controller knows better.
-		return time.Time{}, nil        // What is running stays as it is, and nothing is written (spec M4.2).
+		c.Budgets.Forget(c.Asker(key.String())) // It waits for nothing.
+		c.metrics.forget(key)                   // Another controller knows better.
+		return time.Time{}, nil                 // What is running stays as it is, and nothing is written (spec M4.2).
 	}
 	c.metrics.initialize(key)
-	if err := c.endFormer(ctx, key, check); err != nil {
+	if err := c.endFormer(ctx, key, check.UID); err != nil {
 		return time.Time{}, err
 	}
 	s, err := c.snapshot(ctx, check, now)
@@ -85,12 +88,12 @@ func (c *Controller) limit(s *snapshot, plans []machinehealth.Plan, now time.Tim
 		if !takesSlot(plan) {
 			continue
 		}
-		if busy := c.busy(plan.Target.Machine, s.state.entries[plan.Target.Machine.Name]); busy != nil {
-			s.policy.Withhold(plan, busy, now)
+		if taken := c.slotTaken(plan.Target.Machine, s.state.entries[plan.Target.Machine.Name]); taken != nil {
+			s.policy.Withhold(plan, taken, now)
 			plan.Recheck = health.Earliest(plan.Recheck, now.Add(slotRecheck))
 		}
 	}
 }
 
 // takesSlot reports whether a plan begins the remediation of a control plane Machine.
-func takesSlot(plan *machinehealth.Plan) bool { return plan.Begins() && plan.Target.ControlPlane }
+func takesSlot(plan *machinehealth.Plan) bool { return plan.Creates() && plan.Target.ControlPlane }

@@ -4,6 +4,7 @@
 package nodehealthcheck
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -13,12 +14,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/ktesting"
-	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
-	"github.com/nhc-controller/nhc-controller/pkg/budget"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation/execute"
 )
 
 // failing returns the plans of a number of nodes, and their failed outcomes.
@@ -35,7 +35,7 @@ func failing(n int) []remediation.NodeResult {
 // TestFailuresAreOneError: one cause that fails thousands of nodes is one error per sync.
 func TestFailuresAreOneError(t *testing.T) {
 	t.Parallel()
-	c := &Controller{budgets: budget.None{}, clock: clock.RealClock{}}
+	c := bareController()
 	for n, want := range map[int][]string{
 		0:    nil,
 		1:    {"Acting on nodes failed, retrying nodes=1 first=node-0000: creating remediation for node node-0000: exceeded quota"},
@@ -70,17 +70,17 @@ func TestDeferredNodes(t *testing.T) {
 // nor failed.
 func TestDeferredPlansAreNotAttempts(t *testing.T) {
 	t.Parallel()
-	c, s := &Controller{budgets: budget.None{}, clock: clock.RealClock{}}, testSnapshot(testCheck(), testNode("n"))
+	c, s := bareController(), testSnapshot(testCheck(), testNode("n"))
 	node := &s.nodes[0]
-	s.state.attempts.Failed(keyOf(node), &remediation.Outcome{Err: errors.New("denied")}, epoch)
+	s.state.attempts.Failed(attemptOf(node), &remediation.Outcome{Err: errors.New("denied")}, epoch)
 	s.state.releasing.Insert("n")
 	node.Lease = &coordinationv1.Lease{}
 	plan := &remediation.NodePlan{Node: node, Actions: []remediation.Action{remediation.Create{}}}
 	c.rememberOutcomes(t.Context(), s, []remediation.NodeResult{{Plan: plan, Outcome: &remediation.Outcome{Result: remediation.Deferred}}})
-	require.NotZero(t, s.state.attempts.Of(keyOf(node)).Due)
+	require.NotZero(t, s.state.attempts.Of(attemptOf(node)).Due)
 	require.True(t, s.state.releasing.Has("n"))
 	c.rememberOutcomes(t.Context(), s, []remediation.NodeResult{{Plan: plan, Outcome: &remediation.Outcome{Result: remediation.Created}}})
-	require.Zero(t, s.state.attempts.Of(keyOf(node)).Due)
+	require.Zero(t, s.state.attempts.Of(attemptOf(node)).Due)
 	require.False(t, s.state.releasing.Has("n"))
 }
 
@@ -90,7 +90,7 @@ func TestOutdated(t *testing.T) {
 	change := func(change func(*v1alpha1.NodeHealthCheck)) func(*testing.T, *preflight) {
 		return func(t *testing.T, p *preflight) {
 			t.Helper()
-			require.NoError(t, p.nhcStore.Update(testCheck(change)))
+			require.NoError(t, p.Checks.Store.Update(testCheck(change)))
 		}
 	}
 	tests := map[string]struct {
@@ -102,18 +102,21 @@ func TestOutdated(t *testing.T) {
 		"10.1 it was paused, or edited":            {event: change(func(n *v1alpha1.NodeHealthCheck) { n.Generation++ }), want: true},
 		"5.1 it is being deleted":                  {event: change(func(n *v1alpha1.NodeHealthCheck) { n.DeletionTimestamp = new(metav1.NewTime(epoch)) }), want: true},
 		"5.1 another of that name has replaced it": {event: change(func(n *v1alpha1.NodeHealthCheck) { n.UID = "other" }), want: true},
-		"5.1 it is gone":                           {event: func(t *testing.T, p *preflight) { t.Helper(); require.NoError(t, p.nhcStore.Delete(testCheck())) }, want: true},
-		"the clock is no longer trusted":           {event: func(_ *testing.T, p *preflight) { p.clockTrusted = func() bool { return false } }, want: true},
+		"5.1 it is gone":                           {event: func(t *testing.T, p *preflight) { t.Helper(); require.NoError(t, p.Checks.Store.Delete(testCheck())) }, want: true},
+		"the clock is no longer trusted":           {event: func(_ *testing.T, p *preflight) { p.ClockTrusted = func() bool { return false } }, want: true},
 	}
 	for name, tc := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := newPreflight(testCheck(), clocktesting.NewFakePassiveClock(epoch))
-			require.False(t, p.outdated(p.snapshot))
+			acting := p.acting(p.snapshot, &remediation.Policy{}, nil)
+			acting.Confirm = func(context.Context, int) (execute.Confirmation, error) {
+				return execute.Confirmation{Refusal: v1alpha1.DecidedRecovering}, nil
+			}
+			plan := &remediation.NodePlan{Node: &remediation.Node{}, Actions: []remediation.Action{remediation.Confirm{}}}
+			require.Equal(t, remediation.Recovered, acting.Act(t.Context(), []*remediation.NodePlan{plan})[0].Outcome.Result)
 			tc.event(t, p)
-			require.Equal(t, tc.want, p.outdated(p.snapshot))
-			plan := &remediation.NodePlan{Node: &remediation.Node{}}
-			require.Equal(t, tc.want, p.newActor(p.snapshot, &remediation.Policy{}).carryOut(t.Context(), plan).Result == remediation.Deferred)
+			require.Equal(t, tc.want, acting.Act(t.Context(), []*remediation.NodePlan{plan})[0].Outcome.Result == remediation.Deferred)
 		})
 	}
 }

@@ -24,7 +24,7 @@ type attemptKey struct {
 	crs int
 }
 
-func keyOf(node *remediation.Node) attemptKey {
+func attemptOf(node *remediation.Node) attemptKey {
 	key := attemptKey{node: node.Name, state: node.Verdict.State, deleted: node.Constraints.NodeDeleted}
 	for _, cr := range node.Own {
 		if !cr.AwaitsReplacement() {
@@ -41,7 +41,7 @@ func (r *syncResult) nextAttempt() time.Time {
 	}
 	planned := sets.New[attemptKey]()
 	for _, result := range r.results {
-		planned.Insert(keyOf(result.Plan.Node))
+		planned.Insert(attemptOf(result.Plan.Node))
 	}
 	return r.state.attempts.Recheck(planned, r.now)
 }

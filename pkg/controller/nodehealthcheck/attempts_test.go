@@ -30,26 +30,26 @@ func TestAttemptsOfNodes(t *testing.T) {
 	next := func(results []remediation.NodeResult) time.Time {
 		return (&syncResult{snapshot: &snapshot{state: state}, results: results, now: epoch}).nextAttempt()
 	}
-	require.Zero(t, attempts.Of(keyOf(a)).Due)
+	require.Zero(t, attempts.Of(attemptOf(a)).Due)
 	require.Zero(t, next(all))
-	attempts.Failed(keyOf(a), &remediation.Outcome{Err: errors.New("denied")}, epoch)
-	require.Equal(t, attempts.Of(keyOf(a)).Due, next(all), "P2: the sync wakes up for it")
-	require.Zero(t, attempts.Of(keyOf(b)).Due, "P1: affects that item only")
-	require.Zero(t, attempts.Of(keyOf(at("a", health.Healthy))).Due, "P12: what failed for an unhealthy node does not hold up its recovery")
+	attempts.Failed(attemptOf(a), &remediation.Outcome{Err: errors.New("denied")}, epoch)
+	require.Equal(t, attempts.Of(attemptOf(a)).Due, next(all), "P2: the sync wakes up for it")
+	require.Zero(t, attempts.Of(attemptOf(b)).Due, "P1: affects that item only")
+	require.Zero(t, attempts.Of(attemptOf(at("a", health.Healthy))).Due, "P12: what failed for an unhealthy node does not hold up its recovery")
 	deleted := at("a", health.Unhealthy)
 	deleted.Constraints.NodeDeleted = true
-	require.Zero(t, attempts.Of(keyOf(deleted)).Due)
+	require.Zero(t, attempts.Of(attemptOf(deleted)).Due)
 	remediated := at("a", health.Unhealthy)
 	remediated.Own = []*object.CR{{}}
-	require.Zero(t, attempts.Of(keyOf(remediated)).Due, "P12: what failed without a CR says nothing about one, nor the reverse")
+	require.Zero(t, attempts.Of(attemptOf(remediated)).Due, "P12: what failed without a CR says nothing about one, nor the reverse")
 	replacing := at("a", health.Unhealthy)
 	replacing.Own = []*object.CR{{PermanentNodeDeletionExpected: corev1.ConditionTrue}}
-	require.NotZero(t, attempts.Of(keyOf(replacing)).Due, "it is left alone")
+	require.NotZero(t, attempts.Of(attemptOf(replacing)).Due, "it is left alone")
 	replacing.Own[0].Succeeded = corev1.ConditionTrue
-	require.Zero(t, attempts.Of(keyOf(replacing)).Due, "P12: what failed before says nothing about it")
-	attempts.Succeeded(keyOf(a))
-	require.Zero(t, attempts.Of(keyOf(a)).Due, "P4: it goes with its cause")
-	attempts.Failed(keyOf(a), &remediation.Outcome{Err: errors.New("denied")}, epoch)
+	require.Zero(t, attempts.Of(attemptOf(replacing)).Due, "P12: what failed before says nothing about it")
+	attempts.Succeeded(attemptOf(a))
+	require.Zero(t, attempts.Of(attemptOf(a)).Due, "P4: it goes with its cause")
+	attempts.Failed(attemptOf(a), &remediation.Outcome{Err: errors.New("denied")}, epoch)
 	require.Zero(t, next(all[1:]), "P4: the node is no longer in the plans")
-	require.Zero(t, attempts.Of(keyOf(a)).Due)
+	require.Zero(t, attempts.Of(attemptOf(a)).Due)
 }

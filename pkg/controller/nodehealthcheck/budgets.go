@@ -6,7 +6,6 @@ package nodehealthcheck
 import (
 	"time"
 
-	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/budget"
 	"github.com/nhc-controller/nhc-controller/pkg/evaluation"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
@@ -15,13 +14,10 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
 
-// askerOf returns a NodeHealthCheck as RemediationBudgets know it.
-func askerOf(nhc string) budget.Asker { return budget.Asker{Kind: v1alpha1.Kind, Name: nhc} }
-
 // askBudgets withholds the first CR of candidates that a RemediationBudget refuses (spec B1). It
 // returns the nodes of the other candidates. They have a reservation until endReservations.
 func (c *Controller) askBudgets(s *snapshot, policy *remediation.Policy, plans []remediation.NodePlan, now time.Time) (reserved []string) {
-	refusals, revision := c.budgets.Admit(askerOf(s.nhc.Name), evaluation.Requests(plans))
+	refusals, revision := c.Budgets.Admit(c.Asker(s.nhc.Name), evaluation.Requests(plans))
 	s.budgetRevision = revision
 	return evaluation.WithholdRefused(policy, plans, refusals, now)
 }
@@ -33,7 +29,7 @@ func (c *Controller) endReservations(s *snapshot, reserved []string, results []r
 	}
 	usages := evaluation.Usages(results)
 	for _, node := range reserved {
-		c.budgets.End(askerOf(s.nhc.Name), node, usages[node])
+		c.Budgets.End(c.Asker(s.nhc.Name), node, usages[node])
 	}
 }
 
@@ -41,7 +37,7 @@ func (c *Controller) endReservations(s *snapshot, reserved []string, results []r
 // B3): whether a condition matches, for however long, and since when it has a CR.
 func (c *Controller) Observe(node string) budget.Observation {
 	observed := budget.Observation{Unhealthy: c.index.NeedsLook(node)}
-	for _, indexer := range c.remediations.Caches() {
+	for _, indexer := range c.Remediations.Caches() {
 		begun := map[string]time.Time{} // By owner: the next step is no beginning.
 		for _, cr := range watches.Indexed[*object.CR](indexer, byNode, node) {
 			for _, owner := range cr.Owners() {
@@ -57,7 +53,7 @@ func (c *Controller) Observe(node string) budget.Observation {
 
 // Remediating returns the names of all nodes that have a CR.
 func (c *Controller) Remediating() (names []string) {
-	for _, indexer := range c.remediations.Caches() {
+	for _, indexer := range c.Remediations.Caches() {
 		names = append(names, indexer.ListIndexFuncValues(byNode)...)
 	}
 	return names
@@ -65,6 +61,3 @@ func (c *Controller) Remediating() (names []string) {
 
 // Names returns the names of the NodeHealthChecks.
 func (c *Controller) Names() []string { return c.index.Names() }
-
-// Wake syncs NodeHealthChecks.
-func (c *Controller) Wake(names []string) { c.enqueue(names) }

@@ -15,12 +15,21 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/budget"
 	"github.com/nhc-controller/nhc-controller/pkg/evaluation"
+	nhclisters "github.com/nhc-controller/nhc-controller/pkg/generated/listers/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
+	"github.com/nhc-controller/nhc-controller/pkg/nodeindex"
+	"github.com/nhc-controller/nhc-controller/pkg/reconcile"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+	"github.com/nhc-controller/nhc-controller/pkg/sightings"
+	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
 
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -99,7 +108,7 @@ func failsReady(nhc *v1alpha1.NodeHealthCheck) {
 
 // testSnapshot is a snapshot with these nodes, in order of name, all of them selected.
 func testSnapshot(nhc *v1alpha1.NodeHealthCheck, nodes ...*corev1.Node) *snapshot {
-	s := &snapshot{nhc: nhc, state: (&nhcStates{}).of(nhc), selector: labels.Everything(), observed: len(nodes), claim: noMachineHealthChecks{}.ClaimOf}
+	s := &snapshot{nhc: nhc, state: (&nhcStates{}).of(nhc), selector: labels.Everything(), observed: len(nodes), claim: reconcile.NoMachineHealthChecks{}.ClaimOf}
 	for _, node := range nodes {
 		observed := remediation.Node{Name: node.Name, UID: node.UID}
 		facts := evaluation.FactsOf(node)
@@ -318,4 +327,27 @@ func (s *story) gather(t *testing.T) (values, sums map[string]map[string]float64
 		}
 	}
 	return values, sums
+}
+
+// queueingController returns a bareController that has a queue. The caller ends it.
+func queueingController() *Controller {
+	c := bareController()
+	c.Queue = workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]())
+	return c
+}
+
+// bareController returns a controller with empty caches that has neither informers nor metrics.
+func bareController() *Controller {
+	store, nodes := cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil), reconcile.NodeCache{Indexer: cache.NewIndexer(cache.MetaNamespaceKeyFunc, nodeIndexers)}
+	checks := checksIn(store)
+	return &Controller{
+		Shell: &reconcile.Shell{
+			Config: reconcile.Config{
+				Budgets: budget.None{}, Clock: clock.RealClock{}, LeaseNamespace: "leases",
+				Sightings: sightings.New(func() time.Time { return epoch }, func() int64 { return 1 }), Freshness: watches.NewFreshness(),
+			},
+			Checks: checks, NodeCache: nodes, LeaseCache: cache.NewIndexer(cache.MetaNamespaceKeyFunc, checks.LeaseIndexers()),
+		},
+		nhcs: nhclisters.NewNodeHealthCheckLister(store), index: nodeindex.New(nodes), machineHealthChecks: reconcile.NoMachineHealthChecks{},
+	}
 }

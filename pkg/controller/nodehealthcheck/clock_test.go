@@ -28,6 +28,7 @@ import (
 
 	nhcfake "github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned/fake"
 	nhcinformers "github.com/nhc-controller/nhc-controller/pkg/generated/informers/externalversions"
+	"github.com/nhc-controller/nhc-controller/pkg/reconcile"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/kinds"
 )
 
@@ -54,18 +55,19 @@ func newTestController(tb testing.TB, clock clock.PassiveClock, nodes ...coreinf
 	remediations, err := kinds.New(tb.Context(), kube, client, crdInformer, nil)
 	require.NoError(tb, err)
 	c, err := New(tb.Context(), Config{
-		Kube: kube, Client: nhcs.RemediationV1alpha1(), Dynamic: client,
+		Config: reconcile.Config{
+			Kube: kube, Dynamic: client, CRDs: crdInformer, Remediations: remediations,
+			Nodes:    append(nodes, factory.Core().V1().Nodes())[0],
+			Leases:   factory.Coordination().V1().Leases(),
+			Recorder: events.NewFakeRecorder(100),
+			Clock:    clock,
+			Metrics:  registry,
+		},
+		Client:           nhcs.RemediationV1alpha1(),
 		NodeHealthChecks: nhcinformers.NewSharedInformerFactory(nhcs, 0).Remediation().V1alpha1().NodeHealthChecks(),
-		Nodes:            append(nodes, factory.Core().V1().Nodes())[0],
-		Leases:           factory.Coordination().V1().Leases(),
-		CRDs:             crdInformer,
-		Remediations:     remediations,
-		Recorder:         events.NewFakeRecorder(100),
-		Clock:            clock,
-		Metrics:          registry,
 	})
 	require.NoError(tb, err)
-	tb.Cleanup(c.queue.ShutDown)
+	tb.Cleanup(c.Queue.ShutDown)
 	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), klog.Logger{}))
 	tb.Cleanup(cancel)
 	go c.RunWatches(ctx) // Ends the queues of the watches.
@@ -80,12 +82,12 @@ func TestQueueWaitsByTheMonotonicClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		held := &heldClock{}
 		c, _ := newTestController(t, held)
-		c.queue.AddAfter(cache.ObjectName{Name: "workers"}, time.Minute)
+		c.Queue.AddAfter(cache.ObjectName{Name: "workers"}, time.Minute)
 		synctest.Wait()
 		held.by.Store(int64(time.Hour))
 		time.Sleep(time.Minute + time.Millisecond)
 		synctest.Wait()
-		require.Equal(t, 1, c.queue.Len())
+		require.Equal(t, 1, c.Queue.Len())
 	})
 }
 
@@ -96,6 +98,6 @@ func TestSyncAll(t *testing.T) {
 		c, _ := newTestController(t, clock.RealClock{})
 		c.index.SetCheck(checkOf(testCheck()))
 		c.SyncAll()
-		require.Equal(t, 1, c.queue.Len())
+		require.Equal(t, 1, c.Queue.Len())
 	})
 }

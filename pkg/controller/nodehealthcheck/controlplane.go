@@ -28,11 +28,7 @@ import (
 // a control plane node. It keeps the slot until it is gone, also while it is being deleted and
 // when its Node is gone: a remediator may delete the Node while the host is off (spec 12.2).
 func (c *Controller) keepsSlot(cr *object.CR) bool {
-	if hasKey(cr.Labels, v1alpha1.LabelControlPlane) {
-		return true
-	}
-	node := c.nodes.Get(cr.Node())
-	return node != nil && isControlPlane(node)
+	return cr.ControlPlane() || c.NodeCache.HasControlPlane(cr.Node())
 }
 
 // observeControlPlane adds the limits of control plane nodes, if the snapshot has such a
@@ -64,8 +60,8 @@ func (c *Controller) observeControlPlaneMachines(s *snapshot) {
 // controlPlaneRemediations returns the nodes whose CRs take the slot, as the caches show it. While any kind cannot be
 // read, there may be others.
 func (c *Controller) controlPlaneRemediations() slot.ControlPlane {
-	found := slot.ControlPlane{Unknown: cmp.Or(c.remediations.Ready(), c.remediations.AnyUnread()) != nil}
-	for _, indexer := range c.remediations.Caches() {
+	found := slot.ControlPlane{Unknown: cmp.Or(c.Remediations.Ready(), c.Remediations.AnyUnread()) != nil}
+	for _, indexer := range c.Remediations.Caches() {
 		found.Remediated = append(found.Remediated, c.slotTakenInCache(indexer)...)
 	}
 	return found
@@ -92,7 +88,7 @@ func (c *Controller) listOthers(ctx context.Context, subject slot.Member) (other
 	if err != nil {
 		return nil, fmt.Errorf("listing control plane Machines: %w", err)
 	}
-	for kind := range c.remediations.Kinds() {
+	for kind := range c.Remediations.Kinds() {
 		nodes, err := c.listSlotTaken(ctx, kind)
 		if err != nil {
 			return nil, err
@@ -108,7 +104,7 @@ func (c *Controller) listOthers(ctx context.Context, subject slot.Member) (other
 
 // listSlotTaken returns the nodes of CRs in a live list of a kind that take the slot.
 func (c *Controller) listSlotTaken(ctx context.Context, kind schema.GroupKind) (nodes []string, _ error) {
-	err := c.remediations.ListLive(ctx, kind, metav1.ListOptions{}, func(item *unstructured.Unstructured) {
+	err := c.Remediations.ListLive(ctx, kind, metav1.ListOptions{}, func(item *unstructured.Unstructured) {
 		if cr := object.ParseCR(item); c.keepsSlot(cr) {
 			nodes = append(nodes, cr.Node())
 		}
@@ -118,7 +114,7 @@ func (c *Controller) listSlotTaken(ctx context.Context, kind schema.GroupKind) (
 
 // controlPlaneNodes returns all control plane nodes.
 func (c *Controller) controlPlaneNodes() []*corev1.Node {
-	return watches.Indexed[*corev1.Node](c.nodes.Indexer, nodesByRole, roleControlPlane)
+	return watches.Indexed[*corev1.Node](c.NodeCache.Indexer, nodesByRole, roleControlPlane)
 }
 
 // etcdAllows reports whether etcd can do without a control plane node (spec 12.3). It reads the
@@ -132,11 +128,11 @@ func (c *Controller) etcdAllows(ctx context.Context, node string) (bool, error) 
 	if _, err := c.platform.Mapping(remediation.ClusterVersionKind); meta.IsNoMatchError(err) {
 		return c.etcdAllowsByNodes(ctx, node)
 	}
-	budgets, err := c.kube.PolicyV1().PodDisruptionBudgets(remediation.EtcdNamespace).List(ctx, metav1.ListOptions{})
+	budgets, err := c.Kube.PolicyV1().PodDisruptionBudgets(remediation.EtcdNamespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return false, fmt.Errorf("listing disruption budgets of etcd: %w", err)
 	}
-	pods, err := c.kube.CoreV1().Pods(remediation.EtcdNamespace).List(ctx, metav1.ListOptions{})
+	pods, err := c.Kube.CoreV1().Pods(remediation.EtcdNamespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return false, fmt.Errorf("listing pods of etcd: %w", err)
 	}
@@ -147,9 +143,9 @@ func (c *Controller) etcdAllows(ctx context.Context, node string) (bool, error) 
 // Node live if the cache does not have it: only an existing Node may be Ready. A Node without the label,
 // which a control plane Machine may name, counts as member, too.
 func (c *Controller) etcdAllowsByNodes(ctx context.Context, name string) (bool, error) {
-	node := c.nodes.Get(name)
+	node := c.NodeCache.Get(name)
 	if node == nil {
-		_, err := c.kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+		_, err := c.Kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return true, nil
 		}
@@ -168,4 +164,18 @@ func (c *Controller) makeQuorumWithout(name string, node *corev1.Node) bool {
 		members = append(members, node)
 	}
 	return remediation.QuorumWithout(members, name)
+}
+
+// ControlPlaneChanged wakes the NodeHealthChecks that wait, and has the next
+// attempt of any health check ask live: the slot may be free.
+func (c *Controller) ControlPlaneChanged() {
+	c.refusals.Changed()
+	c.Wake(c.waiters.all())
+}
+
+// ControlPlaneTaken returns the control plane nodes whose remediation objects take the control
+// plane slot, as the caches show it, and false if that is not known.
+func (c *Controller) ControlPlaneTaken() (nodes []string, known bool) {
+	taken := c.controlPlaneRemediations()
+	return taken.Remediated, !taken.Unknown
 }

@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
-	"k8s.io/client-go/tools/cache"
 )
 
 // TestEtcdAllowsMachines: a control plane Machine without a Node has no member of etcd, so nothing
@@ -25,13 +24,13 @@ func TestEtcdAllowsMachines(t *testing.T) {
 	member := func(name string) *corev1.Node {
 		return testNode(name, labelled("node-role.kubernetes.io/control-plane", ""), ready)
 	}
-	nodes := cache.NewIndexer(cache.MetaNamespaceKeyFunc, nodeIndexers)
+	c := bareController()
 	for _, name := range []string{"cp-0", "cp-1"} {
-		require.NoError(t, nodes.Add(member(name)))
+		require.NoError(t, c.NodeCache.Add(member(name)))
 	}
-	require.NoError(t, nodes.Add(testNode("unlabelled", ready)))
+	require.NoError(t, c.NodeCache.Add(testNode("unlabelled", ready)))
 	kube := kubefake.NewClientset(member("unseen"))
-	c := &Controller{nodes: nodeCache{nodes}, kube: kube}
+	c.Kube = kube
 	for name, tc := range map[string]struct {
 		node string
 		want bool
@@ -45,7 +44,7 @@ func TestEtcdAllowsMachines(t *testing.T) {
 		require.NoError(t, err, name)
 		require.Equal(t, tc.want, allowed, name)
 	}
-	require.NoError(t, nodes.Delete(member("cp-1")))
+	require.NoError(t, c.NodeCache.Delete(member("cp-1")))
 	allowed, err := c.etcdAllowsByNodes(t.Context(), "unlabelled")
 	require.NoError(t, err)
 	require.False(t, allowed, "12.5: of two members each is needed")

@@ -26,13 +26,9 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
-	"github.com/nhc-controller/nhc-controller/pkg/budget"
-	nhclisters "github.com/nhc-controller/nhc-controller/pkg/generated/listers/remediation/v1alpha1"
-	"github.com/nhc-controller/nhc-controller/pkg/nodeindex"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/kinds"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
-	"github.com/nhc-controller/nhc-controller/pkg/sightings"
 	"github.com/nhc-controller/nhc-controller/pkg/slot"
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
@@ -96,20 +92,20 @@ func withRemediations(t *testing.T, w fakeRemediators, before, test func(t *test
 			}
 			nhc.Status.UnhealthyNodes = w.status
 		})
-		nhcs := cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
-		require.NoError(t, nhcs.Add(nhc))
-		nodes := cache.NewIndexer(cache.MetaNamespaceKeyFunc, nodeIndexers)
+		c := bareController()
+		c.Dynamic = client
+		require.NoError(t, c.Checks.Store.Add(nhc))
 		for _, node := range w.nodes {
-			require.NoError(t, nodes.Add(node))
+			require.NoError(t, c.NodeCache.Add(node))
 		}
-		c := &Controller{sightings: sightings.New(func() time.Time { return epoch }, func() int64 { return 1 }), budgets: budget.None{}, machineHealthChecks: noMachineHealthChecks{}, nhcs: nhclisters.NewNodeHealthCheckLister(nhcs), nodes: nodeCache{nodes}, nhcStore: nhcs, dynamic: client, index: nodeindex.New(nodeCache{nodes}), leaseStore: cache.NewIndexer(cache.MetaNamespaceKeyFunc, leaseIndexers), leaseNamespace: "leases"}
-		c.remediations = &kinds.Kinds{Set: watches.NewSet[schema.GroupKind](watches.Config{
+		c.Remediations = &kinds.Kinds{Set: watches.NewSet[schema.GroupKind](watches.Config{
 			Name: "remediations", Client: client, Discovery: server, Access: server, Verbs: []string{"get", "list", "watch"}, Keep: true,
 			Interval: watches.ProbeInterval, Parse: c.parse, Indexers: crIndexers, Handler: cache.ResourceEventHandlerFuncs{}, Changed: func([]string) {},
 			CRDs: func(string) ([]string, bool) { return []string{"reboots.example.com"}, w.defined },
 		})}
 		_, wanted, recorded := wantedKinds(nhc)
-		c.remediations.Want(nhc.Name, wanted, recorded)
+		c.Remediations.Want(nhc.Name, wanted, recorded)
+		c.Written = append(c.Written, c.Remediations)
 		if before != nil {
 			before(t, c)
 		}
@@ -117,7 +113,7 @@ func withRemediations(t *testing.T, w fakeRemediators, before, test func(t *test
 		var wg sync.WaitGroup
 		defer wg.Wait()
 		defer cancel()
-		wg.Go(func() { c.remediations.Run(ctx) })
+		wg.Go(func() { c.Remediations.Run(ctx) })
 		awaitAnswers()
 		test(t, c)
 	})
@@ -217,13 +213,13 @@ func TestAcquireControlPlane(t *testing.T) {
 	const busy, quorum = v1alpha1.DecidedControlPlaneBusy, v1alpha1.DecidedEtcdQuorum
 	refuseList := func(err error) func(*Controller, *kubefake.Clientset) {
 		return func(c *Controller, _ *kubefake.Clientset) {
-			c.dynamic.(*dynamicfake.FakeDynamicClient).PrependReactor("list", "reboots", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, err })
+			c.Dynamic.(*dynamicfake.FakeDynamicClient).PrependReactor("list", "reboots", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, err })
 		}
 	}
 	// The watch does not show it yet.
 	shows := func(crs ...unstructured.Unstructured) func(*Controller, *kubefake.Clientset) {
 		return func(c *Controller, _ *kubefake.Clientset) {
-			c.dynamic.(*dynamicfake.FakeDynamicClient).PrependReactor("list", "reboots", func(clienttesting.Action) (bool, runtime.Object, error) {
+			c.Dynamic.(*dynamicfake.FakeDynamicClient).PrependReactor("list", "reboots", func(clienttesting.Action) (bool, runtime.Object, error) {
 				return true, &unstructured.UnstructuredList{Items: crs}, nil
 			})
 		}
@@ -253,14 +249,14 @@ func TestAcquireControlPlane(t *testing.T) {
 			t.Parallel()
 			withRemediations(t, fakeRemediators{nodes: []*corev1.Node{testNode("cp", controlPlane), testNode("other", controlPlane), testNode("worker")}}, nil, func(t *testing.T, c *Controller) {
 				t.Helper()
-				c.queue, c.clock, c.platform = newPlatformController().queue, clocktesting.NewFakePassiveClock(epoch), watches.NewSet[schema.GroupVersionKind](watches.Config{}) // Nothing is known of them.
-				defer c.queue.ShutDown()
+				c.Queue, c.Clock, c.platform = newPlatformController().Queue, clocktesting.NewFakePassiveClock(epoch), watches.NewSet[schema.GroupVersionKind](watches.Config{}) // Nothing is known of them.
+				defer c.Queue.ShutDown()
 				defer endWatches(t, c.platform)
 				kube := kubefake.NewClientset(&policyv1.PodDisruptionBudget{
 					ObjectMeta: metav1.ObjectMeta{Namespace: remediation.EtcdNamespace, Name: "etcd"},
 					Status:     policyv1.PodDisruptionBudgetStatus{DisruptionsAllowed: 1},
 				})
-				c.kube = kube
+				c.Kube = kube
 				if tc.prepare != nil {
 					tc.prepare(c, kube)
 				}
@@ -287,16 +283,16 @@ func TestSlotRefusedOnce(t *testing.T) {
 	withRemediations(t, fakeRemediators{nodes: []*corev1.Node{testNode("cp", label), testNode("other", label)}}, nil, func(t *testing.T, c *Controller) {
 		t.Helper()
 		clock := clocktesting.NewFakePassiveClock(epoch)
-		c.queue, c.clock, c.platform = newPlatformController().queue, clock, watches.NewSet[schema.GroupVersionKind](watches.Config{})
-		defer c.queue.ShutDown()
+		c.Queue, c.Clock, c.platform = newPlatformController().Queue, clock, watches.NewSet[schema.GroupVersionKind](watches.Config{})
+		defer c.Queue.ShutDown()
 		defer endWatches(t, c.platform)
-		c.kube = kubefake.NewClientset(&policyv1.PodDisruptionBudget{
+		c.Kube = kubefake.NewClientset(&policyv1.PodDisruptionBudget{
 			ObjectMeta: metav1.ObjectMeta{Namespace: remediation.EtcdNamespace, Name: "etcd"},
 			Status:     policyv1.PodDisruptionBudgetStatus{DisruptionsAllowed: 1},
 		})
 		var failure error
 		lists := 0
-		c.dynamic.(*dynamicfake.FakeDynamicClient).PrependReactor("list", "reboots", func(clienttesting.Action) (bool, runtime.Object, error) {
+		c.Dynamic.(*dynamicfake.FakeDynamicClient).PrependReactor("list", "reboots", func(clienttesting.Action) (bool, runtime.Object, error) {
 			lists++
 			if failure != nil {
 				return true, nil, failure
@@ -337,17 +333,17 @@ func TestSlotOfDroppedKind(t *testing.T) {
 	w := fakeRemediators{nodes: []*corev1.Node{testNode("cp")}, crs: []*unstructured.Unstructured{slotCR("gone", byLabel)}}
 	withRemediations(t, w, nil, func(t *testing.T, c *Controller) {
 		t.Helper()
-		c.queue, c.templates = newPlatformController().queue, watches.NewSet[schema.GroupVersionKind](watches.Config{})
-		defer c.queue.ShutDown()
+		c.Queue, c.templates = newPlatformController().Queue, watches.NewSet[schema.GroupVersionKind](watches.Config{})
+		defer c.Queue.ShutDown()
 		defer endWatches(t, c.templates)
 		c.waiters.set("others", true)
-		require.NoError(t, c.nhcStore.Replace(nil, ""))
+		require.NoError(t, c.Checks.Store.Replace(nil, ""))
 		require.True(t, busy(c, "cp"), "12.2: the cache may show it before the handler is called")
 		c.nhcDeleted("workers")
 		require.True(t, busy(c, "cp"), "12.2")
 		woken(c)
 
-		indexer, err := c.remediations.Cache(readableKind.GroupKind())
+		indexer, err := c.Remediations.Cache(readableKind.GroupKind())
 		require.NoError(t, err)
 		for _, cr := range indexer.List() {
 			require.NoError(t, indexer.Delete(cr))

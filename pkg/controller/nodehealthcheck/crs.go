@@ -60,23 +60,23 @@ func (o *ownCRs) nodes() []string {
 // templates, the kinds that its status names, and the kinds that have one of its CRs. A CR that status names
 // and that cannot be read counts as existing (spec 6.8).
 func (c *Controller) findCRs(nhc *v1alpha1.NodeHealthCheck, state *nhcState) (*ownCRs, error) {
-	if err := c.remediations.Ready(); err != nil {
+	if err := c.Remediations.Ready(); err != nil {
 		return nil, err
 	}
 	crs := &ownCRs{read: map[string][]*object.CR{}, unreadable: map[string][]v1alpha1.Remediation{}}
 	_, kinds, _ := wantedKinds(nhc)
-	for kind, indexer := range c.remediations.Caches() {
+	for kind, indexer := range c.Remediations.Caches() {
 		if keys, err := indexer.IndexKeys(byOwner, nhc.Name); err != nil || len(keys) > 0 {
 			kinds.Insert(kind)
 		}
 	}
 	unread := map[schema.GroupKind]bool{}
 	for kind := range kinds {
-		indexer, err := c.remediations.Cache(kind)
+		indexer, err := c.Remediations.Cache(kind)
 		switch {
 		case errors.Is(err, watches.ErrPending):
 			return nil, err
-		case c.remediations.Gone(kind): // And so are its CRs.
+		case c.Remediations.Gone(kind): // And so are its CRs.
 		case err != nil:
 			unread[kind] = true
 			crs.incomplete = crs.incomplete || !meta.IsNoMatchError(err)
@@ -84,9 +84,9 @@ func (c *Controller) findCRs(nhc *v1alpha1.NodeHealthCheck, state *nhcState) (*o
 			crs.addCached(indexer, nhc.Name)
 		}
 	}
-	crs.unread = c.remediations.Unread(slices.Collect(maps.Keys(unread))...)
+	crs.unread = c.Remediations.Unread(slices.Collect(maps.Keys(unread))...)
 	crs.addRecorded(nhc, unread)
-	caches := c.remediations.Caches()
+	caches := c.Remediations.Caches()
 	if len(unread) > 0 {
 		crs.addLost(nhc.Name, unread, caches, state.deletionRequested)
 	}
@@ -174,7 +174,7 @@ func (o *ownCRs) addUnseen(crs []*object.CR, unread map[schema.GroupKind]bool, c
 // othersRemediate reports whether any NodeHealthCheck has a CR for the node, or may have one. The
 // caller has none.
 func (c *Controller) othersRemediate(node string) bool {
-	return len(c.remediatingNode(node)) > 0 || c.remediations.AnyUnread() != nil
+	return len(c.remediatingNode(node)) > 0 || c.Remediations.AnyUnread() != nil
 }
 
 // findForeign finds the CRs of others that may block a CR.
@@ -186,7 +186,7 @@ func (c *Controller) findForeign(s *snapshot) error {
 			continue // It does not begin.
 		}
 		kind, _ := step.RemediationKind()
-		indexer, err := c.remediations.Cache(kind.GroupKind())
+		indexer, err := c.Remediations.Cache(kind.GroupKind())
 		if err != nil {
 			return err
 		}

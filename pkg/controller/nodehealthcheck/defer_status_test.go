@@ -78,11 +78,12 @@ func TestStopPublishesDeferred(t *testing.T) {
 		c, client := statusWriter(s.nhc)
 		recorder := &testRecorder{}
 		c.events, c.metrics = eventReporter{recorder: recorder}, s.metrics
-		c.queue = workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]())
-		ctx, drain, ended := klog.NewContext(t.Context(), klog.Logger{}), make(chan struct{}), make(chan error)
-		go func() { ended <- c.Run(ctx, drain, 1) }()
+		c.Queue = workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]())
+		ctx, drain, ended := klog.NewContext(t.Context(), klog.Logger{}), make(chan struct{}), make(chan struct{})
+		c.Stopped = c.publishDeferred
+		go func() { c.Run(ctx, drain, 1); close(ended) }()
 
-		s.now = c.clock.Now()
+		s.now = c.Clock.Now()
 		s.state.lastWrite = s.now
 		r := s.result(m, sick("n", created(cr), func(p *part) { p.plan.Actions = []remediation.Action{remediation.WriteLease{}} }))
 		c.states.byName = s.states.byName
@@ -93,7 +94,7 @@ func TestStopPublishesDeferred(t *testing.T) {
 
 		synctest.Wait()
 		close(drain)
-		require.NoError(t, <-ended)
+		<-ended
 		stored, err := client.RemediationV1alpha1().NodeHealthChecks().Get(ctx, s.nhc.Name, metav1.GetOptions{})
 		require.NoError(t, err)
 		require.Len(t, stored.Status.UnhealthyNodes, 2)

@@ -18,7 +18,7 @@ func evaluate(s *snapshot, now time.Time) *evaluation.Evaluated {
 	}
 	for i := range s.nodes {
 		node := &s.nodes[i]
-		attempt := s.state.attempts.Of(keyOf(node))
+		attempt := s.state.attempts.Of(attemptOf(node))
 		node.RetryAt, node.LastFailure, node.LastFailed = attempt.Due, attempt.Failure, attempt.Reason
 	}
 	return result

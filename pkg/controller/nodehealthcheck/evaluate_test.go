@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
-	"github.com/nhc-controller/nhc-controller/pkg/budget"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 )
@@ -37,7 +36,7 @@ func TestConstraintsOfNodes(t *testing.T) {
 				nhc.Spec.MinHealthy, nhc.Spec.PauseRequests = new(intstr.FromInt32(0)), []string{"holiday"}
 			}), testNode("n"))
 			s.selector, s.objects[0], s.templates.Templates = labels.SelectorFromSet(labels.Set{"role": "worker"}), tc.node, []*object.Template{{}}
-			s.nodes[0] = (&Controller{budgets: budget.None{}, machineHealthChecks: noMachineHealthChecks{}}).observeNode(s, nodeObject{name: "n", object: tc.node}, &ownCRs{})
+			s.nodes[0] = bareController().observeNode(s, nodeObject{name: "n", object: tc.node}, &ownCRs{})
 			evaluate(s, epoch)
 			require.Equal(t, tc.want, s.nodes[0].Constraints)
 		})
@@ -51,8 +50,8 @@ func TestNextAttempt(t *testing.T) {
 	s := testSnapshot(testCheck(failsReady), testNode("a", conditions(testCondition("Ready", "False", epoch))), testNode("b"))
 	now := epoch.Add(time.Minute)
 	evaluate(s, now)
-	s.state.attempts.Failed(keyOf(&s.nodes[0]), &remediation.Outcome{Err: errors.New("denied"), Reason: v1alpha1.DecidedCreateFailed}, now)
-	failed := s.state.attempts.Of(keyOf(&s.nodes[0]))
+	s.state.attempts.Failed(attemptOf(&s.nodes[0]), &remediation.Outcome{Err: errors.New("denied"), Reason: v1alpha1.DecidedCreateFailed}, now)
+	failed := s.state.attempts.Of(attemptOf(&s.nodes[0]))
 	evaluate(s, now)
 	require.NotZero(t, failed.Due)
 	require.Equal(t, failed.Due, s.nodes[0].RetryAt)

@@ -19,7 +19,6 @@ import (
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
-	"github.com/nhc-controller/nhc-controller/pkg/remediation/execute"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
@@ -50,52 +49,42 @@ func (m *nhcState) rememberNew(outcome *remediation.Outcome) {
 	}
 }
 
-// endFormer deletes the CRs that a former NodeHealthCheck has left: it is gone (nhc is nil), or was created again.
-func (c *Controller) endFormer(ctx context.Context, name string, nhc *v1alpha1.NodeHealthCheck) error {
-	former := execute.Former{
-		Present: object.OwnerOf(&v1alpha1.NodeHealthCheck{ObjectMeta: metav1.ObjectMeta{Name: name}}),
-		Checks:  v1alpha1.SchemeGroupVersion.WithResource(v1alpha1.Plural), CRs: c.remediations.Caches(),
-	}
-	if nhc != nil {
-		former.Present.UID = nhc.UID
-	}
-	state := c.states.known(name)
-	if state != nil && state.uid != former.Present.UID {
+// endFormer deletes the CRs that a former NodeHealthCheck has left: it is gone (uid is empty), or was created again.
+func (c *Controller) endFormer(ctx context.Context, name string, uid types.UID) error {
+	var remembered sets.Set[types.UID]
+	if state := c.states.known(name); state != nil && state.uid != uid {
 		if state.orphans {
 			return nil
 		}
-		former.Remembered = sets.KeySet(state.own)
+		remembered = sets.KeySet(state.own)
 	}
-	executor := execute.Executor{Client: c.dynamic, Mapping: c.locate}
-	if err := executor.EndFormer(ctx, &former); err != nil {
-		return fmt.Errorf("ending the remediations of a former NodeHealthCheck: %w", err)
-	}
-	return nil
+	return c.EndFormer(ctx, cache.ObjectName{Name: name}, uid, c.Remediations.Caches(), remembered)
 }
 
 // end forgets a NodeHealthCheck that is gone, and deletes the leases that it holds for nodes without a CR (spec 14.9).
 // While a kind of CRs cannot be read, it leaves them until they run out.
 func (c *Controller) end(ctx context.Context, name string) error {
-	holder := object.Owner{Kind: v1alpha1.Kind, Name: name}.LeaseHolder()
-	held := watches.Indexed[*coordinationv1.Lease](c.leaseStore, leasesByHolder, holder)
+	if err := c.endFormer(ctx, name, ""); err != nil {
+		return err
+	}
+	held := c.LeasesOf(name)
 	if len(held) > 0 {
-		if err := c.remediations.Ready(); err != nil {
+		if err := c.Remediations.Ready(); err != nil {
 			return err
 		}
 	}
-	if len(held) > 0 && c.remediations.AnyUnread() == nil {
+	if len(held) > 0 && c.Remediations.AnyUnread() == nil {
 		held = slices.DeleteFunc(held, func(lease *coordinationv1.Lease) bool {
 			node, ok := object.NodeOfLease(lease)
 			return !ok || c.hasCR(node)
 		})
 		klog.FromContext(ctx).Info("Releasing the leases of a NodeHealthCheck that is gone", "leases", len(held))
-		executor := execute.Executor{Kube: c.kube, LeaseNamespace: c.leaseNamespace}
-		if err := executor.DeleteLeases(ctx, held); err != nil {
+		if err := c.DeleteLeases(ctx, held); err != nil {
 			return fmt.Errorf("releasing the leases of a NodeHealthCheck that is gone: %w", err)
 		}
 	}
-	c.writes.Forget(name)
-	c.budgets.Forget(askerOf(name))
+	c.Writes.Forget(name)
+	c.Budgets.Forget(c.Asker(name))
 	c.waiters.set(name, false)
 	c.states.forget(name)
 	c.metrics.series.Forget(name)
@@ -104,14 +93,9 @@ func (c *Controller) end(ctx context.Context, name string) error {
 
 // enqueueLeft adds the NodeHealthChecks that are gone and have left leases or CRs to the queue.
 func (c *Controller) enqueueLeft() {
-	var names []string
-	for _, holder := range c.leaseStore.ListIndexFuncValues(leasesByHolder) {
-		if name, ok := object.NHCOfHolder(holder); ok {
-			names = append(names, name)
-		}
-	}
-	for _, indexer := range c.remediations.Caches() {
+	names := c.LeaseHolders()
+	for _, indexer := range c.Remediations.Caches() {
 		names = append(names, indexer.ListIndexFuncValues(byOwner)...)
 	}
-	c.enqueue(slices.DeleteFunc(names, c.index.Has))
+	c.Wake(slices.DeleteFunc(names, c.index.Has))
 }

@@ -37,35 +37,35 @@ func (c *Controller) registerHandlers(ctx context.Context, config Config) error 
 	watches.Subscribe(s, "Nodes", config.Nodes.TypedInformer(), c.nodeChanged,
 		func(deleted coreinformers.DeletedNode) { c.nodeDeleted(deleted.GetObjectName().Name) })
 	watches.Subscribe(s, "Leases", config.Leases.TypedInformer(), c.leaseChanged, func(deleted coordinationinformers.DeletedLease) {
-		c.enqueue(c.waiters.all())
+		c.Wake(c.waiters.all())
 		if lease := deleted.OptionalObj; lease != nil {
-			c.enqueue(c.holderOf(lease))
+			c.Wake(c.holderOf(lease))
 		}
 	})
 	s.SubscribeCRDs(config.CRDs, c.crdChanged)
-	c.synced = s.Synced
+	c.Synced = s.Synced
 	return s.Err
 }
 
 // nhcChanged handles a NodeHealthCheck that was created (old is nil) or updated.
 func (c *Controller) nhcChanged(old, nhc *v1alpha1.NodeHealthCheck) {
-	c.sightings.Concern(nhc.Name, conditionTypes(nhc.Spec.UnhealthyConditions))
-	c.enqueue(c.index.SetCheck(checkOf(nhc)))
+	c.Sightings.Concern(nhc.Name, conditionTypes(nhc.Spec.UnhealthyConditions))
+	c.Wake(c.index.SetCheck(checkOf(nhc)))
 	templates, crs, recorded := wantedKinds(nhc)
 	c.templates.Want(nhc.Name, templates)
-	c.remediations.Want(nhc.Name, crs, recorded)
+	c.Remediations.Want(nhc.Name, crs, recorded)
 	if old == nil || old.UID != nhc.UID || old.Generation != nhc.Generation {
-		c.budgets.NodesChanged()
+		c.Budgets.NodesChanged()
 	}
 	if old != nil && old.ResourceVersion == nhc.ResourceVersion {
 		return
 	}
 	specUnchanged := old != nil && old.UID == nhc.UID && old.Generation == nhc.Generation &&
 		maps.Equal(old.Annotations, nhc.Annotations) && old.DeletionTimestamp.Equal(nhc.DeletionTimestamp)
-	if specUnchanged && (c.writes.IsLast(nhc.Name, nhcResource, nhc.ResourceVersion) || equality.Semantic.DeepEqual(old.Status, nhc.Status)) {
+	if specUnchanged && (c.Writes.IsLast(nhc.Name, nhcResource, nhc.ResourceVersion) || equality.Semantic.DeepEqual(old.Status, nhc.Status)) {
 		return // Our own status write, or nothing that matters here.
 	}
-	c.enqueue([]string{nhc.Name})
+	c.Wake([]string{nhc.Name})
 }
 
 // conditionTypes returns the types of conditions by which nodes are judged.
@@ -78,13 +78,13 @@ func conditionTypes(rules []v1alpha1.UnhealthyCondition) []corev1.NodeConditionT
 }
 
 func (c *Controller) nhcDeleted(name string) {
-	c.sightings.Concern(name, nil)
-	c.enqueue(c.index.RemoveCheck(name))
-	c.budgets.NodesChanged()
+	c.Sightings.Concern(name, nil)
+	c.Wake(c.index.RemoveCheck(name))
+	c.Budgets.NodesChanged()
 	c.lastStates.forget(name)
 	c.templates.Want(name, nil)
-	c.remediations.Want(name, nil, nil)
-	c.enqueue([]string{name})
+	c.Remediations.Want(name, nil, nil)
+	c.Wake([]string{name})
 }
 
 // wantedKinds returns the kinds that a NodeHealthCheck needs: those of its templates, and those of its CRs,
@@ -115,16 +115,16 @@ func (c *Controller) leaseChanged(old, lease *coordinationv1.Lease) {
 	if old != nil && old.ResourceVersion == lease.ResourceVersion {
 		return
 	}
-	c.enqueue(c.waiters.all())
+	c.Wake(c.waiters.all())
 	holders := c.holderOf(lease)
-	if len(holders) == 0 || !c.writes.IsLast(holders[0], execute.LeaseResource, lease.ResourceVersion) {
-		c.enqueue(holders) // Not our own write.
+	if len(holders) == 0 || !c.Writes.IsLast(holders[0], execute.LeaseResource, lease.ResourceVersion) {
+		c.Wake(holders) // Not our own write.
 	}
 	if old == nil {
 		return
 	}
 	if before := c.holderOf(old); !slices.Equal(before, holders) {
-		c.enqueue(before)
+		c.Wake(before)
 	}
 }
 
@@ -147,7 +147,7 @@ func (c *Controller) crdChanged(_, group string) {
 
 // templateHandler handles templates of all watched kinds.
 func (c *Controller) templateHandler() cache.ResourceEventHandler {
-	return watches.Handler(func(old, template *object.Template) { c.enqueue(c.referringTo(cmp.Or(template, old))) })
+	return watches.Handler(func(old, template *object.Template) { c.Wake(c.referringTo(cmp.Or(template, old))) })
 }
 
 func parseTemplate(obj *unstructured.Unstructured) runtime.Object {
@@ -180,8 +180,8 @@ func (c *Controller) remediationChanged(old, cr *object.CR) {
 	}
 	for _, version := range []*object.CR{old, cr} {
 		if version != nil {
-			c.enqueue(version.Owners())
-			c.budgets.NodeChanged(version.Node())
+			c.Wake(version.Owners())
+			c.Budgets.NodeChanged(version.Node())
 		}
 	}
 	c.ControlPlaneChanged()

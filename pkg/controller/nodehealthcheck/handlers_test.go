@@ -15,17 +15,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/util/workqueue"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
-	"github.com/nhc-controller/nhc-controller/pkg/budget"
-	nhclisters "github.com/nhc-controller/nhc-controller/pkg/generated/listers/remediation/v1alpha1"
-	"github.com/nhc-controller/nhc-controller/pkg/nodeindex"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/execute"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/kinds"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
-	"github.com/nhc-controller/nhc-controller/pkg/sightings"
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
 
@@ -40,23 +35,14 @@ func byRole(role string) metav1.LabelSelector {
 // listener is a controller that has only its handlers. Nothing takes from its queue.
 func listener(t *testing.T) *Controller {
 	t.Helper()
-	nodes, nhcs := cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil), cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil)
-	c := &Controller{
-		sightings:           sightings.New(func() time.Time { return epoch }, func() int64 { return 1 }),
-		budgets:             budget.None{},
-		machineHealthChecks: noMachineHealthChecks{},
-		nodes:               nodeCache{nodes}, index: nodeindex.New(nodeCache{nodes}),
-		nhcs: nhclisters.NewNodeHealthCheckLister(nhcs), nhcStore: nhcs,
-		queue:        workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]()),
-		templates:    watches.NewSet[schema.GroupVersionKind](watches.Config{Interval: time.Second}),
-		remediations: &kinds.Kinds{Set: watches.NewSet[schema.GroupKind](watches.Config{Interval: time.Second})},
-		platform:     watches.NewSet[schema.GroupVersionKind](watches.Config{Interval: time.Second}),
-		leaseStore:   cache.NewIndexer(cache.MetaNamespaceKeyFunc, leaseIndexers),
-	}
-	t.Cleanup(c.queue.ShutDown)
+	c := queueingController()
+	c.templates = watches.NewSet[schema.GroupVersionKind](watches.Config{Interval: time.Second})
+	c.Remediations = &kinds.Kinds{Set: watches.NewSet[schema.GroupKind](watches.Config{Interval: time.Second})}
+	c.platform = watches.NewSet[schema.GroupVersionKind](watches.Config{Interval: time.Second})
+	t.Cleanup(c.Queue.ShutDown)
 	for _, nhc := range []*v1alpha1.NodeHealthCheck{selecting("workers", byRole("worker")), selecting("infra", byRole("infra"))} {
 		nhc.Spec.RemediationTemplate = &corev1.ObjectReference{APIVersion: "example.com/v1", Kind: "RebootTemplate", Namespace: "ns", Name: nhc.Name}
-		require.NoError(t, nhcs.Add(nhc))
+		require.NoError(t, c.Checks.Store.Add(nhc))
 		c.index.SetCheck(checkOf(nhc))
 	}
 	return c
@@ -65,10 +51,10 @@ func listener(t *testing.T) *Controller {
 // woken returns and forgets the NodeHealthChecks in the queue.
 func woken(c *Controller) []string {
 	var names []string
-	for c.queue.Len() > 0 {
-		key, _ := c.queue.Get()
+	for c.Queue.Len() > 0 {
+		key, _ := c.Queue.Get()
 		names = append(names, key.Name)
-		c.queue.Done(key)
+		c.Queue.Done(key)
 	}
 	slices.Sort(names)
 	return names
@@ -115,7 +101,7 @@ func TestNHCChanged(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := listener(t)
-			c.writes.Wrote("workers", nhcResource, "12", epoch)
+			c.Writes.Wrote("workers", nhcResource, "12", epoch)
 			c.nhcChanged(tc.old, testCheck(tc.now...))
 			if tc.woken {
 				require.Equal(t, []string{"workers"}, woken(c))
@@ -255,7 +241,7 @@ func TestLeaseChanged(t *testing.T) {
 			t.Parallel()
 			c := listener(t)
 			c.waiters.set("waiter", true)
-			c.writes.Wrote("workers", execute.LeaseResource, "9", epoch)
+			c.Writes.Wrote("workers", execute.LeaseResource, "9", epoch)
 			c.leaseChanged(tc.old, tc.lease)
 			require.Equal(t, tc.want, woken(c))
 		})
@@ -270,14 +256,14 @@ func TestReferring(t *testing.T) {
 	c := listener(t)
 	classic := selecting("classic", byRole("worker"))
 	classic.Spec.RemediationTemplate = new(reference("example.com/v1", "RebootTemplate", "ns", "reboot"))
-	require.NoError(t, c.nhcStore.Add(classic))
+	require.NoError(t, c.Checks.Store.Add(classic))
 	escalating := selecting("escalating", byRole("worker"))
 	escalating.Spec.EscalatingRemediations = []v1alpha1.EscalatingRemediation{
 		{Order: 2, RemediationTemplate: reference("example.com/v1", "FenceTemplate", "ns", "fence")},
 		{Order: 1, RemediationTemplate: reference("example.com/v1", "RebootTemplate", "ns", "reboot")},
 		{Order: 3, RemediationTemplate: reference("example.com/v1", "GlobalTemplate", "ignored", "global")},
 	}
-	require.NoError(t, c.nhcStore.Add(escalating))
+	require.NoError(t, c.Checks.Store.Add(escalating))
 	kind := func(kind string) schema.GroupVersionKind {
 		return schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: kind}
 	}

@@ -33,8 +33,8 @@ func newHandlerCluster(t *testing.T) *handlerCluster {
 
 // put creates or updates a node.
 func (f *handlerCluster) put(node *corev1.Node) {
-	old, exists, _ := f.nodes.GetByKey(node.Name)
-	_ = f.nodes.Update(node)
+	old, exists, _ := f.NodeCache.GetByKey(node.Name)
+	_ = f.NodeCache.Update(node)
 	if exists {
 		f.deliver(func() { f.nodeChanged(old.(*corev1.Node), node) })
 	} else {
@@ -44,11 +44,11 @@ func (f *handlerCluster) put(node *corev1.Node) {
 
 // drop deletes a node.
 func (f *handlerCluster) drop(name string) {
-	old, exists, _ := f.nodes.GetByKey(name)
+	old, exists, _ := f.NodeCache.GetByKey(name)
 	if !exists {
 		return
 	}
-	_ = f.nodes.Delete(old)
+	_ = f.NodeCache.Delete(old)
 	f.deliver(func() { f.nodeDeleted(name) })
 }
 

@@ -4,11 +4,11 @@
 package nodehealthcheck
 
 import (
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
@@ -27,7 +27,7 @@ var crIndexers = cache.Indexers{
 	byOwner: func(obj any) ([]string, error) { return obj.(*object.CR).Owners(), nil },
 	byNode:  func(obj any) ([]string, error) { return []string{obj.(*object.CR).Node()}, nil },
 	byControlPlane: func(obj any) ([]string, error) {
-		if hasKey(obj.(*object.CR).Labels, v1alpha1.LabelControlPlane) {
+		if obj.(*object.CR).ControlPlane() {
 			return []string{labelledControlPlane}, nil
 		}
 		return nil, nil
@@ -46,26 +46,16 @@ const (
 
 var nodeIndexers = cache.Indexers{
 	nodesByRole: func(obj any) ([]string, error) {
-		if node, ok := obj.(*corev1.Node); ok && isControlPlane(node) {
+		if node, ok := obj.(*corev1.Node); ok && remediation.IsControlPlane(node.Labels) {
 			return []string{roleControlPlane}, nil
 		}
 		return nil, nil
 	},
 	nodesConfirmedHealthy: func(obj any) ([]string, error) {
-		if node, ok := obj.(*corev1.Node); ok && hasKey(node.Annotations, v1alpha1.AnnotationManuallyConfirmedHealthy) {
-			return []string{confirmedHealthy}, nil
-		}
-		return nil, nil
-	},
-}
-
-// The index of the cache of leases: by holder.
-const leasesByHolder = "holder"
-
-var leaseIndexers = cache.Indexers{
-	leasesByHolder: func(obj any) ([]string, error) {
-		if lease, ok := obj.(*coordinationv1.Lease); ok && lease.Spec.HolderIdentity != nil {
-			return []string{*lease.Spec.HolderIdentity}, nil
+		if node, ok := obj.(*corev1.Node); ok {
+			if _, confirmed := node.Annotations[v1alpha1.AnnotationManuallyConfirmedHealthy]; confirmed {
+				return []string{confirmedHealthy}, nil
+			}
 		}
 		return nil, nil
 	},
@@ -73,7 +63,7 @@ var leaseIndexers = cache.Indexers{
 
 // hasCR reports whether a cache shows a CR for the node, of any owner.
 func (c *Controller) hasCR(node string) bool {
-	for _, indexer := range c.remediations.Caches() {
+	for _, indexer := range c.Remediations.Caches() {
 		if keys, _ := indexer.IndexKeys(byNode, node); len(keys) > 0 { // The index exists: crIndexers has it.
 			return true
 		}
@@ -84,7 +74,7 @@ func (c *Controller) hasCR(node string) bool {
 // remediatingNode returns the NodeHealthChecks that own a CR for the node.
 func (c *Controller) remediatingNode(node string) []string {
 	var owners []string
-	for _, indexer := range c.remediations.Caches() {
+	for _, indexer := range c.Remediations.Caches() {
 		for _, cr := range watches.Indexed[*object.CR](indexer, byNode, node) {
 			owners = append(owners, cr.Owners()...)
 		}

@@ -50,7 +50,7 @@ func TestLastStateOfADeletedCR(t *testing.T) {
 	before := func(_ *testing.T, c *Controller) { c.index.SetCheck(checkOf(nhc)) }
 	withRemediations(t, fakeRemediators{crs: []*unstructured.Unstructured{cr, foreign}}, before, func(t *testing.T, c *Controller) {
 		t.Helper()
-		client := c.dynamic.Resource(readableKind.GroupVersion().WithResource("reboots")).Namespace(cr.GetNamespace())
+		client := c.Dynamic.Resource(readableKind.GroupVersion().WithResource("reboots")).Namespace(cr.GetNamespace())
 		done := cr.DeepCopy()
 		done.Object["status"] = map[string]any{"conditions": []any{map[string]any{"type": "Succeeded", "status": "True", "lastTransitionTime": epoch.Format(time.RFC3339)}}}
 		_, err := client.Update(t.Context(), done, metav1.UpdateOptions{})

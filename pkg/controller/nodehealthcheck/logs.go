@@ -13,6 +13,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/evaluation"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
+	"github.com/nhc-controller/nhc-controller/pkg/reconcile"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/status"
 )
@@ -65,19 +66,7 @@ func (r *syncResult) logDecisions(ctx context.Context) {
 	entriesBefore, entries := status.Finder{Entries: r.state.entries}, status.Finder{Entries: r.Entries}
 	for _, result := range r.results {
 		node := result.Plan.Node.Name
-		var reasonBefore v1alpha1.DecisionReason
-		before, after := entriesBefore.Decision(node), entries.Decision(node)
-		if before != nil {
-			reasonBefore = before.Reason
-		}
-		switch {
-		case before == after, after.SameReason(before):
-		case after == nil:
-			logger.V(2).Info("Decision ended", "node", node, "before", string(reasonBefore))
-		default:
-			logger.V(2).Info("Decision changed", "node", node, "decision", string(after.Type), "reason", string(after.Reason),
-				"before", string(reasonBefore), "message", after.Message)
-		}
+		reconcile.LogDecision(logger, entriesBefore.Decision(node), entries.Decision(node), "node", node)
 	}
 }
 

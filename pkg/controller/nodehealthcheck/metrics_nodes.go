@@ -48,7 +48,7 @@ func (n nodeCollector) Collect(series chan<- prometheus.Metric) {
 		series <- prometheus.NewInvalidMetric(nodeDecision, err)
 		return
 	}
-	now := n.controller.clock.Now()
+	now := n.controller.Clock.Now()
 	for _, nhc := range nhcs {
 		for node, decision := range decisionsOf(&nhc.Status) {
 			series <- gauge(nodeDecision, 1, nhc.Name, node, string(decision.Type), string(decision.Reason))
@@ -63,7 +63,7 @@ func (n nodeCollector) Collect(series chan<- prometheus.Metric) {
 // collectRemediations collects the gauges of the upstream operator.
 func (n nodeCollector) collectRemediations(nhcs []*v1alpha1.NodeHealthCheck, now time.Time, series chan<- prometheus.Metric) {
 	ongoing, old := map[[3]string]bool{}, map[string]int{}
-	caches := n.controller.remediations.Caches()
+	caches := n.controller.Remediations.Caches()
 	for _, nhc := range nhcs {
 		for _, cr := range remediationsIn(nhc.Status.UnhealthyNodes) {
 			ongoing[[3]string{cr.node, cr.Resource.Namespace, cr.Resource.Kind}] = true

@@ -56,8 +56,8 @@ func TestNodeMetrics(t *testing.T) {
 			nhc.Name = "others"
 			nhc.Status.UnhealthyNodes = []v1alpha1.UnhealthyNode{entry("b", running)}
 		})
-		require.NoError(t, c.nhcStore.Add(workers))
-		require.NoError(t, c.nhcStore.Add(others))
+		require.NoError(t, c.Checks.Store.Add(workers))
+		require.NoError(t, c.Checks.Store.Add(others))
 		require.Equal(t, map[string]float64{
 			"/a/workers/StepRunning/Remediating": 1, "/b/workers/LeaseTaken/Waiting": 1, "/b/others/StepRunning/Remediating": 1,
 		}, s.values(t, decisions), "20.2: an entry twice does not fail the scrape")
@@ -71,7 +71,7 @@ func TestNodeMetrics(t *testing.T) {
 		require.NoError(t, err)
 		require.Empty(t, problems)
 
-		require.NoError(t, c.nhcStore.Delete(workers))
+		require.NoError(t, c.Checks.Store.Delete(workers))
 		require.Equal(t, map[string]float64{"/b/others/StepRunning/Remediating": 1}, s.values(t, decisions), "20.2: series of a deleted NHC are removed")
 		require.Empty(t, s.values(t, recent))
 	})
@@ -110,12 +110,12 @@ func TestRemediationsOfNodes(t *testing.T) {
 	for i, cr := range remediators.crs {
 		cr.SetUID(types.UID(fmt.Sprint(i)))
 	}
-	withRemediations(t, remediators, func(_ *testing.T, c *Controller) { c.clock = held }, func(t *testing.T, c *Controller) {
+	withRemediations(t, remediators, func(_ *testing.T, c *Controller) { c.Clock = held }, func(t *testing.T, c *Controller) {
 		t.Helper()
 		others := testCheck(func(nhc *v1alpha1.NodeHealthCheck) {
 			nhc.Name, nhc.Status.UnhealthyNodes = "others", []v1alpha1.UnhealthyNode{entry("n", "4")}
 		})
-		require.NoError(t, c.nhcStore.Add(others))
+		require.NoError(t, c.Checks.Store.Add(others))
 		s := &story{registry: prometheus.NewPedanticRegistry()}
 		require.NoError(t, s.registry.Register(nodeCollector{c}))
 		const ongoing, old = "nodehealthcheck_ongoing_remediation", "nodehealthcheck_old_remediation_cr"
@@ -126,10 +126,10 @@ func TestRemediationsOfNodes(t *testing.T) {
 
 		workers, err := c.nhcs.Get("workers")
 		require.NoError(t, err)
-		require.NoError(t, c.nhcStore.Delete(workers))
+		require.NoError(t, c.Checks.Store.Delete(workers))
 		require.Equal(t, map[string]float64{"/n/ns/RebootRemediation": 1}, s.values(t, ongoing), "20.1: the other one goes on")
 		require.Equal(t, map[string]float64{"/n/": 2}, s.values(t, old))
-		require.NoError(t, c.nhcStore.Update(testCheck(func(nhc *v1alpha1.NodeHealthCheck) { nhc.Name = "others" })))
+		require.NoError(t, c.Checks.Store.Update(testCheck(func(nhc *v1alpha1.NodeHealthCheck) { nhc.Name = "others" })))
 		require.Empty(t, s.values(t, ongoing), "20.1: deleted when it has ended")
 	})
 }

@@ -4,10 +4,12 @@
 package nodehealthcheck
 
 import (
+	"context"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	utilwait "k8s.io/apimachinery/pkg/util/wait"
 )
 
 // keepSeries is how long the series of a node are kept after its Node is gone (spec 20.1).
@@ -46,9 +48,14 @@ func (m *metrics) expireSeries(exists func(node string) bool, now time.Time) {
 	}
 }
 
+// expireSeries deletes the series of nodes that are gone until ctx is done.
+func (c *Controller) expireSeries(ctx context.Context) {
+	utilwait.UntilWithContext(ctx, func(context.Context) { c.metrics.expireSeries(c.nodeExists, c.Clock.Now()) }, expireInterval)
+}
+
 // nodeExists reports whether the cache has a Node.
 func (c *Controller) nodeExists(name string) bool {
-	return c.nodes.Get(name) != nil
+	return c.NodeCache.Get(name) != nil
 }
 
 // uncoveredNodes returns the number of nodes that no NodeHealthCheck selects.
@@ -56,5 +63,5 @@ func (c *Controller) uncoveredNodes() float64 {
 	if !c.HasSynced() {
 		return 0 // Not all NodeHealthChecks are known yet.
 	}
-	return float64(max(0, len(c.nodes.ListKeys())-c.index.Covered()))
+	return float64(max(0, len(c.NodeCache.ListKeys())-c.index.Covered()))
 }

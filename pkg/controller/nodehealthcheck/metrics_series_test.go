@@ -68,10 +68,10 @@ func TestUncoveredNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := newTestController(t, clock.RealClock{})
 		for _, name := range []string{"a", "b", "c"} {
-			require.NoError(t, c.nodes.Add(testNode(name, labelled("role", name))))
+			require.NoError(t, c.NodeCache.Add(testNode(name, labelled("role", name))))
 		}
 		require.Zero(t, c.uncoveredNodes(), "nothing is known before the caches are filled")
-		c.synced = nil
+		c.Synced = nil
 		require.InDelta(t, 3, c.uncoveredNodes(), 0, "20.3")
 		for _, name := range []string{"one", "other"} {
 			nhc := testCheck(func(nhc *v1alpha1.NodeHealthCheck) {

@@ -34,11 +34,3 @@ func nodeMatters(old, node *corev1.Node) bool {
 func (s *snapshot) selects(node *corev1.Node) bool {
 	return node != nil && s.selector.Matches(labelSet(node))
 }
-
-// isControlPlane reports whether the node has a control plane label (spec 12.1).
-func isControlPlane(node *corev1.Node) bool { return remediation.IsControlPlane(node.Labels) }
-
-func hasKey(m map[string]string, key string) bool {
-	_, present := m[key]
-	return present
-}

@@ -4,43 +4,19 @@
 package nodehealthcheck
 
 import (
-	"iter"
 	"maps"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/client-go/tools/cache"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/nodeindex"
-	"github.com/nhc-controller/nhc-controller/pkg/watches"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 )
 
-const metaNamespaced = meta.RESTScopeNameNamespace
-
 func labelSet(node *corev1.Node) labels.Set { return labels.Set(node.Labels) }
-
-// nodeCache is the cache of Nodes.
-type nodeCache struct{ cache.Indexer }
-
-// Get returns a Node, nil if there is none.
-func (c nodeCache) Get(name string) *corev1.Node {
-	return watches.Cached[*corev1.Node](c.Indexer, name)
-}
-
-// All yields all Nodes.
-func (c nodeCache) All() iter.Seq[*corev1.Node] {
-	return func(yield func(*corev1.Node) bool) {
-		for _, object := range c.List() {
-			if !yield(object.(*corev1.Node)) {
-				return
-			}
-		}
-	}
-}
 
 // versionOf returns the version of a NodeHealthCheck as the index of nodes knows it.
 func versionOf(nhc *v1alpha1.NodeHealthCheck) nodeindex.Version {
@@ -70,30 +46,30 @@ func selectorOf(nhc *v1alpha1.NodeHealthCheck) labels.Selector {
 // nodeChanged handles a Node that was created (old is nil) or updated. A heartbeat costs
 // no allocation, and does not reach the index.
 func (c *Controller) nodeChanged(old, node *corev1.Node) {
-	c.sightings.Observe(old, node)
+	c.Sightings.Observe(old, node)
 	matters := old == nil || nodeMatters(old, node)
 	if !matters && maps.Equal(old.Labels, node.Labels) {
 		return
 	}
-	c.enqueue(c.index.NodeChanged(node.Name, matters))
-	c.budgets.NodeChanged(node.Name)
+	c.Wake(c.index.NodeChanged(node.Name, matters))
+	c.Budgets.NodeChanged(node.Name)
 	if matters {
-		c.wakeOthers(node.Name, isControlPlane(node) || (old != nil && isControlPlane(old)))
+		c.wakeOthers(node.Name, remediation.IsControlPlane(node.Labels) || (old != nil && remediation.IsControlPlane(old.Labels)))
 	}
 }
 
 // nodeDeleted handles a Node that was deleted. Its last state may be unknown.
 func (c *Controller) nodeDeleted(name string) {
-	c.sightings.Forget(name, c.nodeExists(name))
-	c.enqueue(c.index.NodeChanged(name, true))
-	c.budgets.NodeChanged(name)
+	c.Sightings.Forget(name, c.nodeExists(name))
+	c.Wake(c.index.NodeChanged(name, true))
+	c.Budgets.NodeChanged(name)
 	c.wakeOthers(name, true)
 }
 
 // wakeOthers wakes the NodeHealthChecks that a changed node concerns although they may not
 // select it: those with a CR for it, and if it may be one of the control plane, those that wait.
 func (c *Controller) wakeOthers(name string, controlPlane bool) {
-	c.enqueue(c.remediatingNode(name))
+	c.Wake(c.remediatingNode(name))
 	if controlPlane {
 		c.ControlPlaneChanged()
 	}

@@ -50,7 +50,7 @@ func parsePlatform(object *unstructured.Unstructured) runtime.Object {
 func (c *Controller) platformHandler() cache.ResourceEventHandler {
 	changed := func(object any) {
 		if u, ok := object.(*unstructured.Unstructured); ok && platformContent[u.GetKind()] != nil {
-			c.enqueue(c.index.Names())
+			c.Wake(c.index.Names())
 		}
 	}
 	return cache.ResourceEventHandlerFuncs{

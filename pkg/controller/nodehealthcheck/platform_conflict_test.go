@@ -11,13 +11,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/reconcile"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
 
 // looksAfter is a process that looks after MachineHealthChecks, or does not, as far as it knows that yet.
 type looksAfter struct {
-	noMachineHealthChecks
+	reconcile.NoMachineHealthChecks
 	active bool
 	unread error
 }

@@ -20,13 +20,9 @@ import (
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 	authorizationclient "k8s.io/client-go/kubernetes/typed/authorization/v1"
 	clienttesting "k8s.io/client-go/testing"
-	"k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
-	"github.com/nhc-controller/nhc-controller/pkg/budget"
-	"github.com/nhc-controller/nhc-controller/pkg/nodeindex"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
@@ -34,12 +30,7 @@ import (
 // newPlatformController returns a controller that knows two NodeHealthChecks, and
 // can do no more than to put them into its queue.
 func newPlatformController() *Controller {
-	c := &Controller{
-		budgets:             budget.None{},
-		machineHealthChecks: noMachineHealthChecks{},
-		queue:               workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]()),
-		index:               nodeindex.New(nodeCache{cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil)}),
-	}
+	c := queueingController()
 	for _, name := range []string{"one", "two"} {
 		c.index.SetCheck(checkOf(&v1alpha1.NodeHealthCheck{ObjectMeta: metav1.ObjectMeta{Name: name}}))
 	}
@@ -123,10 +114,10 @@ func inPlatform(t *testing.T, prepare func(*fakePlatform), test func(t *testing.
 		}
 		prepare(w)
 		c := newPlatformController()
-		defer c.queue.ShutDown()
+		defer c.Queue.ShutDown()
 		c.platform = watches.NewSet[schema.GroupVersionKind](watches.Config{
 			Name: "platform", Client: w.client, Discovery: w, Access: w, Verbs: []string{"get", "list", "watch"}, Optional: true,
-			Interval: watches.ProbeInterval, Parse: parsePlatform, Handler: c.platformHandler(), Changed: func([]string) { c.enqueue(c.index.Names()) },
+			Interval: watches.ProbeInterval, Parse: parsePlatform, Handler: c.platformHandler(), Changed: func([]string) { c.Wake(c.index.Names()) },
 		})
 		c.platform.Want(platformOwner, platformKinds)
 		_, err := c.observePlatform(testCheck(), &nhcState{})

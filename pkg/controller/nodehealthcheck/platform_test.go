@@ -56,12 +56,12 @@ func TestPlatformHandler(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := newPlatformController()
-			defer c.queue.ShutDown()
+			defer c.Queue.ShutDown()
 			tc.event(c.platformHandler())
 			if tc.all {
-				require.Equal(t, 2, c.queue.Len())
+				require.Equal(t, 2, c.Queue.Len())
 			} else {
-				require.Zero(t, c.queue.Len())
+				require.Zero(t, c.Queue.Len())
 			}
 		})
 	}
@@ -176,13 +176,13 @@ func TestLookAround(t *testing.T) {
 				if tc.pending {
 					_, err := c.observePlatform(testCheck(), &nhcState{})
 					require.Equal(t, watches.ErrPending, err)
-					for c.queue.Len() > 0 {
-						key, _ := c.queue.Get()
-						c.queue.Done(key)
+					for c.Queue.Len() > 0 {
+						key, _ := c.Queue.Get()
+						c.Queue.Done(key)
 					}
 					time.Sleep(20 * time.Second) // Longer than anybody waits for an answer.
 					wait()
-					require.Equal(t, 2, c.queue.Len(), "21.2: a kind that cannot be read delays no other")
+					require.Equal(t, 2, c.Queue.Len(), "21.2: a kind that cannot be read delays no other")
 				}
 				got, err := c.observePlatform(testCheck(), &nhcState{})
 				require.NoError(t, err)

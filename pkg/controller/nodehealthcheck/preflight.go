@@ -34,17 +34,17 @@ type preflight struct {
 // reservation back. Its argument unknown means that the remediation may have begun. Once ctx is done, nothing is
 // asked, and the slot is refused. AcquireControlPlane may be called from any goroutine, also by other controllers.
 func (c *Controller) AcquireControlPlane(ctx context.Context, member slot.Member) (v1alpha1.DecisionReason, func(unknown bool)) {
-	refused, changes := c.refusals.Get(member, c.clock.Now())
+	refused, changes := c.refusals.Get(member, c.Clock.Now())
 	if refused != "" {
 		return refused, nil
 	}
-	if ctx.Err() != nil || !c.slot.TryAcquire(member, c.clock.Now()) {
+	if ctx.Err() != nil || !c.slot.TryAcquire(member, c.Clock.Now()) {
 		return v1alpha1.DecidedControlPlaneBusy, nil
 	}
-	release := func(unknown bool) { c.slot.Release(unknown, c.clock.Now()) } // Who was refused meanwhile looks again soon: lostRace.
+	release := func(unknown bool) { c.slot.Release(unknown, c.Clock.Now()) } // Who was refused meanwhile looks again soon: lostRace.
 	refuse := func(reason v1alpha1.DecisionReason, err error) (v1alpha1.DecisionReason, func(bool)) {
 		if err == nil { // Without an answer, it is asked again soon.
-			c.refusals.Remember(member, reason, changes, c.clock.Now())
+			c.refusals.Remember(member, reason, changes, c.Clock.Now())
 		}
 		release(false)
 		return reason, nil
@@ -73,12 +73,12 @@ func (c *Controller) AcquireControlPlane(ctx context.Context, member slot.Member
 // For a node that has recovered or is gone, it returns whether a plan that deletes its CRs may go on: a watch that
 // has just broken may not have shown the next failure (spec 16.7).
 func (p *preflight) confirm(ctx context.Context, planned *remediation.Node) (execute.Confirmation, error) {
-	live, err := p.kube.CoreV1().Nodes().Get(ctx, planned.Name, metav1.GetOptions{})
+	live, err := p.Kube.CoreV1().Nodes().Get(ctx, planned.Name, metav1.GetOptions{})
 	gone := apierrors.IsNotFound(err)
 	if err != nil && !gone {
 		return execute.Confirmation{}, fmt.Errorf("reading node: %w", err)
 	}
-	now := p.clock.Now()
+	now := p.Clock.Now()
 	switch {
 	case planned.Constraints.NodeDeleted:
 		return execute.Confirmation{Relapsed: !gone}, nil
@@ -90,7 +90,7 @@ func (p *preflight) confirm(ctx context.Context, planned *remediation.Node) (exe
 	if reason := cmp.Or(p.snapshot.refusal(planned, live, now), controlPlaneRefusal(planned, live)); reason != "" {
 		return execute.Confirmation{Refusal: reason}, nil
 	}
-	return execute.Confirmation{Refusal: p.snapshot.refusal(planned, p.nodes.Get(planned.Name), now)}, nil
+	return execute.Confirmation{Refusal: p.snapshot.refusal(planned, p.NodeCache.Get(planned.Name), now)}, nil
 }
 
 // controlPlaneRefusal returns why no remediation of a node that was read live may begin: it is a control plane

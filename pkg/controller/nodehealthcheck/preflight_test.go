@@ -14,13 +14,10 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	kubefake "k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
-	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
-	"github.com/nhc-controller/nhc-controller/pkg/budget"
-	nhclisters "github.com/nhc-controller/nhc-controller/pkg/generated/listers/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/execute"
@@ -28,11 +25,11 @@ import (
 
 // newPreflight returns the preflight of a sync that has seen these nodes.
 func newPreflight(nhc *v1alpha1.NodeHealthCheck, clock clock.PassiveClock, nodes ...*corev1.Node) *preflight {
-	nhcStore := cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil)
-	_ = nhcStore.Add(nhc)
-	c := &Controller{budgets: budget.None{}, machineHealthChecks: noMachineHealthChecks{}, clock: clock, nodes: nodeCache{cache.NewIndexer(cache.MetaNamespaceKeyFunc, nodeIndexers)}, nhcs: nhclisters.NewNodeHealthCheckLister(nhcStore), nhcStore: nhcStore}
+	c := bareController()
+	c.Clock = clock
+	_ = c.Checks.Store.Add(nhc)
 	for _, node := range nodes {
-		_ = c.nodes.Add(node)
+		_ = c.NodeCache.Add(node)
 	}
 	s := testSnapshot(nhc, nodes...)
 	s.selector = selectorOf(nhc)
@@ -82,9 +79,9 @@ func TestConfirm(t *testing.T) {
 				kube.PrependReactor("get", "nodes", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, tc.err })
 			}
 			p := newPreflight(nhc, clocktesting.NewFakePassiveClock(tc.now), worker())
-			p.kube = kube
+			p.Kube = kube
 			if tc.cached != nil {
-				require.NoError(t, p.nodes.Update(tc.cached))
+				require.NoError(t, p.NodeCache.Update(tc.cached))
 			}
 			got, err := p.confirm(t.Context(), &remediation.Node{Name: "n", UID: worker().UID, Verdict: health.Verdict{State: health.Unhealthy}})
 			require.ErrorIs(t, err, tc.err)
@@ -131,7 +128,7 @@ func TestConfirmEnd(t *testing.T) {
 				kube.PrependReactor("get", "nodes", func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, tc.err })
 			}
 			p := newPreflight(nhc, clocktesting.NewFakePassiveClock(tc.now))
-			p.kube = kube
+			p.Kube = kube
 			got, err := p.confirm(t.Context(), &tc.planned)
 			require.ErrorIs(t, err, tc.err)
 			require.Equal(t, execute.Confirmation{Relapsed: tc.relapsed}, got)

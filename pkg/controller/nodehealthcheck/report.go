@@ -76,7 +76,7 @@ func (c *Controller) publish(ctx context.Context, r *syncResult) error {
 	r.state.storm, r.state.unwritten = r.Storm, false
 	if written != "" {
 		r.state.written = written
-		r.state.lastWrite = c.clock.Now()
+		r.state.lastWrite = c.Clock.Now()
 	}
 	transitions := r.Transitions()
 	c.metrics.update(r)

@@ -71,11 +71,11 @@ type snapshot struct {
 // snapshot observes a NodeHealthCheck. The error is watches.ErrPending if the decision depends on something that has
 // not been read yet.
 func (c *Controller) snapshot(nhc *v1alpha1.NodeHealthCheck, now time.Time) (_ *snapshot, err error) {
-	if err := c.budgets.Ready(); err != nil {
+	if err := c.Budgets.Ready(); err != nil {
 		return nil, err
 	}
 	s := &snapshot{
-		nhc: nhc, state: c.states.of(nhc), selector: selectorOf(nhc), clockUntrusted: c.clockUntrusted(), dryRun: c.dryRun, stop: c.budgets.Stop(), claim: c.machineHealthChecks.ClaimOf, seen: c.sightings.Of,
+		nhc: nhc, state: c.states.of(nhc), selector: selectorOf(nhc), clockUntrusted: c.ClockUntrusted(), dryRun: c.DryRun, stop: c.Budgets.Stop(), claim: c.machineHealthChecks.ClaimOf, seen: c.Sightings.Of,
 		specProblem: remediation.SpecProblem(&nhc.Spec), overlaps: c.index.Overlaps(nhc.Name),
 	}
 	if s.platform, err = c.observePlatform(nhc, s.state); err != nil {
@@ -90,9 +90,6 @@ func (c *Controller) snapshot(nhc *v1alpha1.NodeHealthCheck, now time.Time) (_ *
 	c.observeControlPlane(s)
 	return s, nil
 }
-
-// clockUntrusted reports whether nothing may begin by the clock.
-func (c *Controller) clockUntrusted() bool { return c.clockTrusted != nil && !c.clockTrusted() }
 
 // errIndexBehind ends a sync if the index of nodes does not have its spec yet. The handler that
 // sets it wakes the NodeHealthCheck.
@@ -111,7 +108,7 @@ func (c *Controller) observeNodes(s *snapshot, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	s.state.remember(s.nhc, crs.read, c.remediations.Caches())
+	s.state.remember(s.nhc, crs.read, c.Remediations.Caches())
 	s.gone, s.lost = crs.gone, crs.lost
 	if crs.unread != nil {
 		s.templates.Unread = cmp.Or(s.templates.Unread, crs.unread.Error())
@@ -147,7 +144,7 @@ func (c *Controller) observeNeedingLook(s *snapshot) ([]nodeObject, error) {
 	}
 	needing := make([]nodeObject, 0, len(names))
 	for _, name := range names {
-		if node := c.nodes.Get(name); node != nil && s.selector.Matches(labelSet(node)) {
+		if node := c.NodeCache.Get(name); node != nil && s.selector.Matches(labelSet(node)) {
 			needing = append(needing, nodeObject{name: name, object: node, selected: true})
 		}
 	}
@@ -201,7 +198,7 @@ func (c *Controller) addFurtherNodes(needing []nodeObject, s *snapshot, crs *own
 		}
 		i, known := slices.BinarySearchFunc(needing, name, func(node nodeObject, name string) int { return strings.Compare(node.name, name) })
 		if next = i; !known {
-			nodes = append(nodes, nodeObject{name: name, object: c.nodes.Get(name)})
+			nodes = append(nodes, nodeObject{name: name, object: c.NodeCache.Get(name)})
 		}
 	}
 	for _, name := range crs.nodes() {
@@ -221,7 +218,7 @@ func (c *Controller) addFurtherNodes(needing []nodeObject, s *snapshot, crs *own
 	for name := range s.state.releasing {
 		add(name)
 	}
-	for _, lease := range watches.Indexed[*coordinationv1.Lease](c.leaseStore, leasesByHolder, object.OwnerOf(s.nhc).LeaseHolder()) {
+	for _, lease := range c.LeasesOf(s.nhc.Name) {
 		if name, ok := object.NodeOfLease(lease); ok {
 			add(name)
 		}
@@ -232,7 +229,7 @@ func (c *Controller) addFurtherNodes(needing []nodeObject, s *snapshot, crs *own
 	for _, cr := range s.gone {
 		add(cr.Node())
 	}
-	for _, node := range watches.Indexed[*corev1.Node](c.nodes.Indexer, nodesConfirmedHealthy, confirmedHealthy) {
+	for _, node := range watches.Indexed[*corev1.Node](c.NodeCache.Indexer, nodesConfirmedHealthy, confirmedHealthy) {
 		if s.selector.Matches(labelSet(node)) {
 			add(node.Name)
 		}
@@ -244,7 +241,7 @@ func (c *Controller) addFurtherNodes(needing []nodeObject, s *snapshot, crs *own
 // observeLeases adds the leases of the nodes.
 func (c *Controller) observeLeases(s *snapshot) {
 	leases := map[string]*coordinationv1.Lease{}
-	for _, obj := range c.leaseStore.List() {
+	for _, obj := range c.LeaseCache.List() {
 		lease := obj.(*coordinationv1.Lease)
 		leases[lease.Name] = lease
 	}

@@ -13,7 +13,6 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
-	nhclisters "github.com/nhc-controller/nhc-controller/pkg/generated/listers/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/execute"
 	"github.com/nhc-controller/nhc-controller/pkg/staleness"
 )
@@ -24,10 +23,9 @@ func TestCacheStaysBehind(t *testing.T) {
 	t.Parallel()
 	withRemediations(t, fakeRemediators{}, nil, func(t *testing.T, c *Controller) {
 		t.Helper()
-		c.clock = clock.RealClock{}
-		c.nhcStore, c.leaseStore = cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil), cache.NewIndexer(cache.MetaNamespaceKeyFunc, leaseIndexers)
+		c.Clock = clock.RealClock{}
 		for _, resource := range []schema.GroupResource{nhcResource, execute.LeaseResource, {Group: "example.com", Resource: "reboots"}} {
-			c.writes.Wrote("workers", resource, "100", c.clock.Now())
+			c.Writes.Wrote("workers", resource, "100", c.Clock.Now())
 			time.Sleep(staleness.Patience - 1)
 			_, err := c.caughtUp("workers")
 			require.IsType(t, &staleness.Error{}, err)
@@ -43,11 +41,11 @@ func TestCacheStaysBehind(t *testing.T) {
 // caches were found to show (spec P5).
 func TestCacheCatchesUpDuringTheCheck(t *testing.T) {
 	t.Parallel()
-	store := cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil)
-	require.NoError(t, store.Add(testCheck(func(nhc *v1alpha1.NodeHealthCheck) { nhc.ResourceVersion = "10" })))
+	c := bareController()
+	require.NoError(t, c.Checks.Store.Add(testCheck(func(nhc *v1alpha1.NodeHealthCheck) { nhc.ResourceVersion = "10" })))
 	written := testCheck(func(nhc *v1alpha1.NodeHealthCheck) { nhc.ResourceVersion = "100" })
-	c := &Controller{nhcs: nhclisters.NewNodeHealthCheckLister(store), nhcStore: catchingUp{store, written}, machineHealthChecks: noMachineHealthChecks{}, clock: clock.RealClock{}}
-	c.writes.Wrote(written.Name, nhcResource, written.ResourceVersion, c.clock.Now())
+	c.Checks.Store = catchingUp{c.Checks.Store, written}
+	c.Writes.Wrote(written.Name, nhcResource, written.ResourceVersion, c.Clock.Now())
 	nhc, err := c.caughtUp(written.Name)
 	require.NoError(t, err)
 	require.Equal(t, written.ResourceVersion, nhc.ResourceVersion)

@@ -17,11 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	clienttesting "k8s.io/client-go/testing"
-	"k8s.io/client-go/tools/cache"
-	"k8s.io/utils/clock"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
-	"github.com/nhc-controller/nhc-controller/pkg/budget"
 	"github.com/nhc-controller/nhc-controller/pkg/evaluation"
 	nhcfake "github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned/fake"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
@@ -85,7 +82,8 @@ func TestConflictedState(t *testing.T) {
 	fake.PrependReactor("*", "nodehealthchecks", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return true, nil, apierrors.NewConflict(nhcResource, "workers", nil)
 	})
-	c := &Controller{client: fake.RemediationV1alpha1(), clock: clock.RealClock{}}
+	c := bareController()
+	c.client = fake.RemediationV1alpha1()
 	r := s.result(well("n"))
 	require.Len(t, r.Ended, 1)
 	_, err := c.report(t.Context(), r.snapshot, r.Evaluated, r.results, r.now)
@@ -198,13 +196,9 @@ func TestSightingsBehind(t *testing.T) {
 // in no list any more when its release has failed (spec 14.9, P5).
 func TestLeaseReleaseIsRepeated(t *testing.T) {
 	t.Parallel()
-	c := &Controller{
-		budgets: budget.None{},
-		clock:   clock.RealClock{}, nodes: nodeCache{cache.NewIndexer(cache.MetaNamespaceKeyFunc, nodeIndexers)},
-		leaseStore: cache.NewIndexer(cache.MetaNamespaceKeyFunc, leaseIndexers), leaseNamespace: "leases",
-	}
+	c := bareController()
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: "leases", Name: "node-n"}}
-	require.NoError(t, c.leaseStore.Add(lease))
+	require.NoError(t, c.LeaseCache.Add(lease))
 	s := testSnapshot(testCheck(), testNode("n"))
 	c.observeLeases(s)
 	require.NoError(t, s.observeStatus(epoch))

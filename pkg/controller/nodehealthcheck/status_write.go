@@ -29,7 +29,7 @@ func (c *Controller) writeStatus(ctx context.Context, nhc *v1alpha1.NodeHealthCh
 	if err != nil {
 		return "", fmt.Errorf("updating status: %w", err)
 	}
-	c.writes.Wrote(nhc.Name, nhcResource, written.ResourceVersion, c.clock.Now())
+	c.Writes.Wrote(nhc.Name, nhcResource, written.ResourceVersion, c.Clock.Now())
 	return written.ResourceVersion, nil
 }
 

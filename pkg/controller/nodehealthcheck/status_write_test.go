@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clienttesting "k8s.io/client-go/testing"
-	"k8s.io/utils/clock"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	nhcfake "github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned/fake"
@@ -20,7 +19,9 @@ import (
 // statusWriter is a controller that can write a status.
 func statusWriter(nhc *v1alpha1.NodeHealthCheck) (*Controller, *nhcfake.Clientset) {
 	client := nhcfake.NewSimpleClientset(nhc)
-	return &Controller{client: client.RemediationV1alpha1(), clock: clock.RealClock{}}, client
+	c := bareController()
+	c.client = client.RemediationV1alpha1()
+	return c, client
 }
 
 func TestWriteStatus(t *testing.T) {
@@ -47,7 +48,7 @@ func TestWriteStatus(t *testing.T) {
 	stored, err := client.RemediationV1alpha1().NodeHealthChecks().Get(t.Context(), "workers", metav1.GetOptions{})
 	require.NoError(t, err)
 	require.Equal(t, s.nhc.Status, stored.Status, "18.2 18.5: as a whole, whichever client wrote the old one")
-	require.True(t, c.writes.IsLast("workers", nhcResource, stored.ResourceVersion), "the cache has to show it before the next sync")
+	require.True(t, c.Writes.IsLast("workers", nhcResource, stored.ResourceVersion), "the cache has to show it before the next sync")
 }
 
 func TestWriteStatusSilence(t *testing.T) {

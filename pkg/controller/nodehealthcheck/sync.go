@@ -7,23 +7,25 @@ import (
 	"context"
 	"time"
 
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
+	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
 
 // sync brings one NodeHealthCheck up to date. It returns the instant at which to
 // look again even if nothing changes; zero means never.
 func (c *Controller) sync(ctx context.Context, name string) (recheck time.Time, err error) {
-	now := c.clock.Now()
+	now := c.Clock.Now()
 	c.waiters.set(name, true) // Before the snapshot: the queue keeps what changes meanwhile.
 	nhc, err := c.caughtUp(name)
-	if err == nil {
-		err = c.endFormer(ctx, name, nhc)
-	}
 	if err != nil {
 		return time.Time{}, err
 	}
 	if nhc == nil {
 		return time.Time{}, c.end(ctx, name)
+	}
+	if err := c.endFormer(ctx, name, nhc.UID); err != nil {
+		return time.Time{}, err
 	}
 	snapshot, err := c.snapshot(nhc, now)
 	if err != nil {
@@ -38,4 +40,12 @@ func (c *Controller) sync(ctx context.Context, name string) (recheck time.Time, 
 	results := c.act(ctx, snapshot, evaluated, plans) // Creates and deletes CRs: actor.carryOut.
 	c.endReservations(snapshot, reserved, results)
 	return c.report(ctx, snapshot, evaluated, results, now)
+}
+
+// caughtUp returns the NodeHealthCheck of the cache, nil if there is none, once the caches show what the sync depends on.
+func (c *Controller) caughtUp(name string) (*v1alpha1.NodeHealthCheck, error) {
+	if err := c.CaughtUp(name); err != nil {
+		return nil, err
+	}
+	return watches.Cached[*v1alpha1.NodeHealthCheck](c.Checks.Store, name), c.machineHealthChecks.Unread()
 }

@@ -24,18 +24,13 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
-	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
-	"k8s.io/utils/clock"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
-	"github.com/nhc-controller/nhc-controller/pkg/budget"
 	nhcfake "github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned/fake"
 	nhcclient "github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned/typed/remediation/v1alpha1"
 	nhclisters "github.com/nhc-controller/nhc-controller/pkg/generated/listers/remediation/v1alpha1"
-	"github.com/nhc-controller/nhc-controller/pkg/nodeindex"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/kinds"
-	"github.com/nhc-controller/nhc-controller/pkg/sightings"
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
 
@@ -59,18 +54,11 @@ func newSteadyCluster(tb testing.TB, nodes []*corev1.Node) *steadyCluster {
 	metrics, err := newMetrics(prometheus.NewRegistry())
 	require.NoError(tb, err)
 	s := &steadyCluster{nhcStore: cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})}
-	nodeStore := cache.NewIndexer(cache.MetaNamespaceKeyFunc, nodeIndexers)
+	s.Controller = queueingController()
+	s.Checks.Store, s.nhcs = s.nhcStore, nhclisters.NewNodeHealthCheckLister(s.nhcStore)
+	s.client, s.metrics, s.events = s.statusClient(tb), metrics, eventReporter{recorder: &events.FakeRecorder{}}
 	for _, node := range nodes {
-		require.NoError(tb, nodeStore.Add(node))
-	}
-	s.Controller = &Controller{
-		sightings:           sightings.New(func() time.Time { return epoch }, func() int64 { return 1 }),
-		budgets:             budget.None{},
-		machineHealthChecks: noMachineHealthChecks{},
-		client:              s.statusClient(tb), nhcs: nhclisters.NewNodeHealthCheckLister(s.nhcStore), nodes: nodeCache{nodeStore},
-		nhcStore: s.nhcStore, index: nodeindex.New(nodeCache{nodeStore}), leaseStore: cache.NewIndexer(cache.MetaNamespaceKeyFunc, leaseIndexers),
-		clock: clock.RealClock{}, metrics: metrics, events: eventReporter{recorder: &events.FakeRecorder{}},
-		queue: workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[cache.ObjectName]()),
+		require.NoError(tb, s.NodeCache.Add(node))
 	}
 	s.watchKinds(tb)
 	nhc := testCheck(func(nhc *v1alpha1.NodeHealthCheck) {
@@ -135,12 +123,12 @@ func (s *steadyCluster) watchKinds(tb testing.TB) {
 	templates.Name, templates.Parse, templates.Handler = "templates", parseTemplate, s.templateHandler()
 	remediations.Name, remediations.Parse, remediations.Handler, remediations.Indexers = "remediations", s.parse, watches.Handler(s.remediationChanged), crIndexers
 	platform.Name, platform.Optional, platform.Parse, platform.Handler = "platform", true, parsePlatform, s.platformHandler()
-	s.templates, s.remediations, s.platform = watches.NewSet[schema.GroupVersionKind](templates), &kinds.Kinds{Set: watches.NewSet[schema.GroupKind](remediations)}, watches.NewSet[schema.GroupVersionKind](platform)
+	s.templates, s.Remediations, s.platform = watches.NewSet[schema.GroupVersionKind](templates), &kinds.Kinds{Set: watches.NewSet[schema.GroupKind](remediations)}, watches.NewSet[schema.GroupVersionKind](platform)
 	s.platform.Want(platformOwner, platformKinds)
 	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), klog.Logger{}))
 	var wg sync.WaitGroup
 	wg.Go(func() { s.RunWatches(ctx) })
-	wg.Go(func() { s.remediations.Run(ctx) })
+	wg.Go(func() { s.Remediations.Run(ctx) })
 	tb.Cleanup(func() { cancel(); wg.Wait() })
 }
 

@@ -54,7 +54,7 @@ func (c *Controller) findTemplate(steps []remediation.Step, step remediation.Ste
 	if err != nil {
 		return problemOf(err)
 	}
-	namespaced := mapping.Scope.Name() == metaNamespaced
+	namespaced := mapping.Scope.Name() == meta.RESTScopeNameNamespace
 	if problem := cmp.Or(remediation.CheckScope(step, namespaced), remediation.CheckUnique(steps, step, namespaced)); problem != nil {
 		return nil, problem, nil
 	}
@@ -74,14 +74,14 @@ func (c *Controller) findTemplate(steps []remediation.Step, step remediation.Ste
 		return template, problem, nil
 	}
 	kind, _ := step.RemediationKind()
-	crMapping, err := c.remediations.MappingIn(kind.GroupKind(), kind.Version)
+	crMapping, err := c.Remediations.MappingIn(kind.GroupKind(), kind.Version)
 	if err != nil {
 		return problemOf(err)
 	}
-	if problem := remediation.CheckRemediationScope(step, namespaced, crMapping.Scope.Name() == metaNamespaced); problem != nil {
+	if problem := remediation.CheckRemediationScope(step, namespaced, crMapping.Scope.Name() == meta.RESTScopeNameNamespace); problem != nil {
 		return nil, problem, nil
 	}
-	if _, err := c.remediations.Cache(kind.GroupKind()); err != nil {
+	if _, err := c.Remediations.Cache(kind.GroupKind()); err != nil {
 		return problemOf(err)
 	}
 	return template, nil, nil

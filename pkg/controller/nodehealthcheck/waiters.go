@@ -50,7 +50,7 @@ const lostRaceRetry = time.Second
 // zero if none was.
 func (c *Controller) recheckLostRaces(s *snapshot, results []remediation.NodeResult) (recheck time.Time) {
 	if slices.ContainsFunc(results, s.lostRace) {
-		return c.clock.Now().Add(lostRaceRetry)
+		return c.Clock.Now().Add(lostRaceRetry)
 	}
 	return time.Time{}
 }

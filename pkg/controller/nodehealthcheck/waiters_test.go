@@ -8,10 +8,8 @@ import (
 	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
-
-	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
-	nhclisters "github.com/nhc-controller/nhc-controller/pkg/generated/listers/remediation/v1alpha1"
 )
 
 func TestWaiters(t *testing.T) {
@@ -26,15 +24,15 @@ func TestWaiters(t *testing.T) {
 	require.Equal(t, []string{"two"}, w.all(), "P4: it does not wait any more")
 }
 
-// lookingLister calls look before it reads a NodeHealthCheck.
-type lookingLister struct {
-	nhclisters.NodeHealthCheckLister
+// lookingStore calls look before it reads a NodeHealthCheck.
+type lookingStore struct {
+	cache.Store
 	look func()
 }
 
-func (l lookingLister) Get(name string) (*v1alpha1.NodeHealthCheck, error) {
-	l.look()
-	return l.NodeHealthCheckLister.Get(name)
+func (s lookingStore) GetByKey(key string) (any, bool, error) {
+	s.look()
+	return s.Store.GetByKey(key)
 }
 
 // TestChangeDuringSync: what ends after a sync has looked, and before it has decided to wait, starts another one
@@ -44,7 +42,7 @@ func TestChangeDuringSync(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := newTestController(t, clock.RealClock{})
 		var listed []string
-		c.nhcs = lookingLister{c.nhcs, func() { listed = append(listed, c.waiters.all()...) }}
+		c.Checks.Store = lookingStore{c.Checks.Store, func() { listed = append(listed, c.waiters.all()...) }}
 		_, err := c.sync(t.Context(), "workers")
 		require.NoError(t, err)
 		require.Equal(t, []string{"workers"}, listed)

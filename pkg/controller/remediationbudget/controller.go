@@ -147,12 +147,11 @@ func (c *Controller) RunWatches(ctx context.Context) {
 
 // Run reports, and wakes waiting health checks, until drain is closed or ctx is done. It is called
 // once.
-func (c *Controller) Run(ctx context.Context, drain <-chan struct{}) error {
+func (c *Controller) Run(ctx context.Context, drain <-chan struct{}) {
 	ctx = klog.NewContext(ctx, klog.LoggerWithName(klog.FromContext(ctx), Name))
 	runner := &reconcile.Runner{Queue: c.queue, Key: "remediationBudget", Clock: c.Clock, Sync: c.sync}
 	c.queue.Add(evaluation)
 	runner.Run(ctx, drain, 1, []cache.DoneChecker{c.CRDs.HasSyncedChecker(), c.Nodes.Informer().HasSyncedChecker()})
-	return nil
 }
 
 // sync evaluates all budgets, or writes the status of one.

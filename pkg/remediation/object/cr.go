@@ -163,6 +163,12 @@ func (c *CR) Template() (name string, known bool) {
 	return name, known
 }
 
+// ControlPlane reports whether the CR has the label of the control plane.
+func (c *CR) ControlPlane() bool {
+	_, labelled := c.Labels[v1alpha1.LabelControlPlane]
+	return labelled
+}
+
 // Deleting reports whether the deletion of the CR was requested.
 func (c *CR) Deleting() bool { return c.DeletionTimestamp != nil }
 
