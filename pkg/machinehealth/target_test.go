@@ -69,6 +69,7 @@ func TestVanished(t *testing.T) {
 		"at most 30 min":                {open, target(machine("m")), 0, time.Hour, 90 * time.Minute},
 		"the process knows since when":  {open, target(machine("m"), decided), 12 * time.Minute, time.Hour, 24 * time.Minute},
 		"status knows it":               {open, target(machine("m"), decided), 0, time.Hour, 6 * time.Minute},
+		"status knows that it is over":  {open, target(machine("m"), func(t *Target) { t.Decided.Type = v1alpha1.DecisionHeld }), 0, time.Minute, never},
 		"its object is there":           {open, target(machine("m"), with(cr("m"))), 0, time.Minute, never},
 		"its annotation is there":       {open, target(machine("m", firstKey)), 0, time.Minute, never},
 		"P5 objects cannot be read":     {open, target(machine("m"), func(t *Target) { t.Incomplete = true }), 0, time.Minute, never},

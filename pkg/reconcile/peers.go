@@ -49,14 +49,16 @@ type MachineHealthChecks interface {
 }
 
 // NoMachineHealthChecks stands for a process that looks after none.
-type NoMachineHealthChecks struct{}
+var NoMachineHealthChecks MachineHealthChecks = noMachineHealthChecks{}
 
-func (NoMachineHealthChecks) Active() bool                                 { return false }
-func (NoMachineHealthChecks) ActiveUnread() error                          { return nil }
-func (NoMachineHealthChecks) Unread() error                                { return nil }
-func (NoMachineHealthChecks) ClaimOf(string) string                        { return "" }
-func (NoMachineHealthChecks) ControlPlaneSlotHolders(slot.Member) []string { return nil }
+type noMachineHealthChecks struct{}
 
-func (NoMachineHealthChecks) ListControlPlaneSlotHolders(context.Context, slot.Member) ([]string, error) {
+func (noMachineHealthChecks) Active() bool                                 { return false }
+func (noMachineHealthChecks) ActiveUnread() error                          { return nil }
+func (noMachineHealthChecks) Unread() error                                { return nil }
+func (noMachineHealthChecks) ClaimOf(string) string                        { return "" }
+func (noMachineHealthChecks) ControlPlaneSlotHolders(slot.Member) []string { return nil }
+
+func (noMachineHealthChecks) ListControlPlaneSlotHolders(context.Context, slot.Member) ([]string, error) {
 	return nil, nil
 }

@@ -88,6 +88,9 @@ func TestEntriesThatJustFit(t *testing.T) {
 
 // entriesSize is how many bytes a list takes.
 func entriesSize(entries []v1alpha1.UnhealthyNode) int {
-	encoded, _ := json.Marshal(entries)
+	encoded, err := json.Marshal(entries)
+	if err != nil {
+		panic(err)
+	}
 	return len(encoded)
 }

@@ -52,7 +52,6 @@ type fakeRemediators struct {
 
 	mu        sync.Mutex
 	releasing bool
-	resting   bool
 	jobs      map[types.UID]*job
 	counts    map[string]int
 }
@@ -88,13 +87,6 @@ func (s *fakeRemediators) stop() {
 	s.wg.Wait()
 }
 
-// rest has the remediators do nothing at all, or work again.
-func (s *fakeRemediators) rest(resting bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.resting = resting
-}
-
 // release has all remediators give up their finalizers and do nothing else any more.
 func (s *fakeRemediators) release() {
 	s.mu.Lock()
@@ -103,12 +95,6 @@ func (s *fakeRemediators) release() {
 }
 
 func (s *fakeRemediators) round(ctx context.Context) {
-	s.mu.Lock()
-	resting := s.resting
-	s.mu.Unlock()
-	if resting {
-		return
-	}
 	for gvr, informer := range s.informers {
 		for _, object := range informer.GetStore().List() {
 			if cr, ok := object.(*unstructured.Unstructured); ok {

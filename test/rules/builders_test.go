@@ -51,11 +51,6 @@ func (s *fixture) template(seen time.Time, kind, name string, template *Template
 	add(s.history.templates, strings.ToLower(kind)+"templates ns/"+name, s.next(), seen, template)
 }
 
-// snapshotAt returns the state of now.
-func (s *fixture) snapshotAt(now time.Time) *snapshot {
-	return &snapshot{history: s.history, rv: s.rv, now: now, checks: map[string]int{}}
-}
-
 // objectOf returns a CR as it is stored.
 func objectOf(cr *CR) *unstructured.Unstructured {
 	object := &unstructured.Unstructured{Object: map[string]any{"spec": how(cr.Template)}}

@@ -121,15 +121,6 @@ func (c *Controller) enqueueNamespacesOf(keys []string) {
 	}
 }
 
-// enqueueOwners adds MachineHealthChecks by their keys.
-func (c *Controller) enqueueOwners(keys []string) {
-	for _, key := range keys {
-		if name, err := cache.ParseObjectName(key); err == nil {
-			c.Enqueue(name)
-		}
-	}
-}
-
 // selecting returns the MachineHealthChecks that select one of these Machines, which are in one
 // namespace.
 func (c *Controller) selecting(machines ...*machinehealth.Machine) (keys []cache.ObjectName) {

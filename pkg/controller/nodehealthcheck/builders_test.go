@@ -108,7 +108,7 @@ func failsReady(nhc *v1alpha1.NodeHealthCheck) {
 
 // testSnapshot is a snapshot with these nodes, in order of name, all of them selected.
 func testSnapshot(nhc *v1alpha1.NodeHealthCheck, nodes ...*corev1.Node) *snapshot {
-	s := &snapshot{nhc: nhc, state: (&nhcStates{}).of(nhc), selector: labels.Everything(), observed: len(nodes), claim: reconcile.NoMachineHealthChecks{}.ClaimOf}
+	s := &snapshot{nhc: nhc, state: (&nhcStates{}).of(nhc), selector: labels.Everything(), observed: len(nodes), claim: reconcile.NoMachineHealthChecks.ClaimOf}
 	for _, node := range nodes {
 		observed := remediation.Node{Name: node.Name, UID: node.UID}
 		facts := evaluation.FactsOf(node)
@@ -348,6 +348,6 @@ func bareController() *Controller {
 			},
 			Checks: checks, NodeCache: nodes, LeaseCache: cache.NewIndexer(cache.MetaNamespaceKeyFunc, checks.LeaseIndexers()),
 		},
-		nhcs: nhclisters.NewNodeHealthCheckLister(store), index: nodeindex.New(nodes), machineHealthChecks: reconcile.NoMachineHealthChecks{},
+		nhcs: nhclisters.NewNodeHealthCheckLister(store), index: nodeindex.New(nodes), machineHealthChecks: reconcile.NoMachineHealthChecks,
 	}
 }

@@ -94,7 +94,7 @@ func New(ctx context.Context, config Config) (*Controller, error) {
 		events:              eventReporter{recorder: config.Recorder},
 	}
 	if c.machineHealthChecks == nil {
-		c.machineHealthChecks = reconcile.NoMachineHealthChecks{}
+		c.machineHealthChecks = reconcile.NoMachineHealthChecks
 	}
 	c.Sync = func(ctx context.Context, key cache.ObjectName) (time.Time, error) { return c.sync(ctx, key.Name) }
 	c.Beside, c.Stopped = []func(context.Context){c.expireSeries}, c.publishDeferred

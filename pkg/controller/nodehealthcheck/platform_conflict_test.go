@@ -18,7 +18,7 @@ import (
 
 // looksAfter is a process that looks after MachineHealthChecks, or does not, as far as it knows that yet.
 type looksAfter struct {
-	reconcile.NoMachineHealthChecks
+	reconcile.MachineHealthChecks
 	active bool
 	unread error
 }
@@ -41,12 +41,12 @@ func TestConflictIsNotGuessed(t *testing.T) {
 		want   platformState
 		err    error
 	}{
-		"being read":                  {checks: looksAfter{unread: watches.ErrPending}, nhc: testCheck(), err: watches.ErrPending},
-		"unreadable":                  {checks: looksAfter{unread: errUnreadable}, nhc: testCheck(), want: platformState{unknown: true}},
-		"unreadable after a conflict": {checks: looksAfter{unread: errUnreadable}, nhc: inConflict, want: platformState{unknown: true, conflict: true}},
-		"this process":                {checks: looksAfter{active: true}, nhc: inConflict},
-		"this process, unread by now": {checks: looksAfter{active: true, unread: watches.ErrPending}, nhc: testCheck()},
-		"another one":                 {checks: looksAfter{}, nhc: testCheck(), want: platformState{conflict: true}},
+		"being read":                  {checks: looksAfter{MachineHealthChecks: reconcile.NoMachineHealthChecks, unread: watches.ErrPending}, nhc: testCheck(), err: watches.ErrPending},
+		"unreadable":                  {checks: looksAfter{MachineHealthChecks: reconcile.NoMachineHealthChecks, unread: errUnreadable}, nhc: testCheck(), want: platformState{unknown: true}},
+		"unreadable after a conflict": {checks: looksAfter{MachineHealthChecks: reconcile.NoMachineHealthChecks, unread: errUnreadable}, nhc: inConflict, want: platformState{unknown: true, conflict: true}},
+		"this process":                {checks: looksAfter{MachineHealthChecks: reconcile.NoMachineHealthChecks, active: true}, nhc: inConflict},
+		"this process, unread by now": {checks: looksAfter{MachineHealthChecks: reconcile.NoMachineHealthChecks, active: true, unread: watches.ErrPending}, nhc: testCheck()},
+		"another one":                 {checks: looksAfter{MachineHealthChecks: reconcile.NoMachineHealthChecks}, nhc: testCheck(), want: platformState{conflict: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
