@@ -135,7 +135,7 @@ func differ(path string, a, b any) []string {
 func (x *twin) told(changes []*memapi.Change) map[string]int {
 	counts := map[string]int{}
 	for _, change := range changes {
-		if change.Resource == events && !x.reading(change) {
+		if change.Resource == events && !x.repeated(change) {
 			event := change.Object.Object
 			regarding, _, _ := unstructured.NestedString(event, "regarding", "name")
 			counts[fmt.Sprint(event["reportingController"], " ", event["reason"], " ", regarding, ": ", event["note"])]++

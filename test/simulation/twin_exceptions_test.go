@@ -48,13 +48,10 @@ var exceptions = []exception{
 			delete(fieldsOf(object, "status"), number)
 		}
 	}},
-	{name: "the end of an episode of a deleted Node is written with the next change", rule: "23b.3", takeOut: func(x *twin, _ string, object map[string]any) {
-		for _, episode := range entriesOf(object, "remediationHistory") {
-			outcome := episode["outcome"]
-			if node, _ := episode["node"].(string); x.server.Get(nodes, memapi.Key{Name: node}) == nil && (outcome == nil || outcome == string(v1alpha1.OutcomeNodeDeleted)) {
-				delete(episode, "finished")
-				delete(episode, "outcome")
-				delete(episode, "released")
+	{name: "an entry of a Machine whose replacement is gone is closed with the next change", rule: "M16.2", takeOut: func(_ *twin, resource string, object map[string]any) {
+		for _, entry := range entriesOf(object, "remediationHistory") {
+			if resource == mhcs.Resource {
+				delete(entry, "closed")
 			}
 		}
 	}},
@@ -101,10 +98,11 @@ func eachDecision(object map[string]any, do func(decision map[string]any)) {
 	}
 }
 
-// reading reports whether an event is about such a moment.
-func (x *twin) reading(event *memapi.Change) bool {
+// repeated reports whether a new leader may tell an event again: it is about such a moment, or status does not show it
+// (spec 19.3).
+func (x *twin) repeated(event *memapi.Change) bool {
 	reason, _, _ := unstructured.NestedString(event.Object.Object, "reason")
-	return event.Time.Before(x.begun.Add(20*time.Second)) && (strings.HasPrefix(reason, "Budget") || reason == status.ReasonRemediationSkipped)
+	return reason == status.ReasonOldRemediationCR || event.Time.Before(x.begun.Add(20*time.Second)) && (strings.HasPrefix(reason, "Budget") || reason == status.ReasonRemediationSkipped)
 }
 
 // excepts reports whether a gauge shows what an exception takes out of the status of budgets.
