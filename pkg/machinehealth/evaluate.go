@@ -62,6 +62,12 @@ type Input struct {
 // targets, by name: Machines about which there is something to decide. All other selected Machines are healthy.
 func (p *Policy) Evaluate(in *Input, now time.Time) []Target {
 	var targets []Target
+	remediating := sets.New[string]()
+	for i := range in.History {
+		if entry := &in.History[i]; entry.RemediationType == v1beta1.RemediationExternal && !ended(entry) {
+			remediating.Insert(entry.Machine)
+		}
+	}
 	p.Summary = Summary{Ignored: in.Ignored, MaxUnhealthy: p.Criteria.MaxUnhealthy}
 	for i := range in.Observed {
 		o := &in.Observed[i]
@@ -73,8 +79,8 @@ func (p *Policy) Evaluate(in *Input, now time.Time) []Target {
 			if verdict.State == Healthy {
 				p.Rounds.healthy(o.Machine, p.BackOff, now)
 			}
-			if p.Summary.add(&verdict, now); in.quiet(o.Machine, verdict.State) {
-				continue
+			if p.Summary.add(&verdict, now); in.quiet(o.Machine, verdict.State) && !remediating.Has(o.Machine.Name) {
+				continue // Otherwise the history does not say yet that it is healthy again.
 			}
 		}
 		targets = append(targets, p.newTarget(in, o, verdict, now))

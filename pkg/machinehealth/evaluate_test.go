@@ -135,14 +135,15 @@ func TestTargetOf(t *testing.T) {
 		"M9.1 its Node is updated": {observed: observed(failed, updated), input: Input{Entries: Entries{"m": {Detected: new(metav1.NewTime(now.Add(-time.Minute)))}}}, want: func(t *Target) {
 			t.UnhealthySince, t.Obstacles.UpdateEnds = now.Add(-time.Minute), now.Add(29*time.Minute)
 		}},
-		"M9.1 only terminating Machines":      {observed: observed(failed, updated), change: func(p *Policy) { p.Criteria.onlyTermination = true }, want: func(*Target) {}},
-		"since the deadline of its condition": {observed: observed(machine("m"), nodeNotReady), want: func(t *Target) { t.UnhealthySince = epoch.Add(5 * time.Minute) }},
-		"the lease of its Node":               {observed: observed(failed), input: Input{Lease: lease}, want: func(t *Target) { t.Lease = nodeLease(ours, epoch, 300) }},
-		"the lease of a missing Node":         {observed: observed(failed, missing), input: Input{Lease: lease}, want: func(t *Target) { t.Lease, t.NodeUID = nodeLease(ours, epoch, 300), "" }},
-		"a deletion by its lease":             {observed: observed(machine("m", deletingMachine)), input: Input{Lease: lease}, want: func(t *Target) { t.Lease, t.Begun = nodeLease(ours, epoch, 300), epoch.Add(10*time.Minute) }},
-		"a deletion by the history":           {observed: observed(machine("m", deletingMachine)), input: Input{History: []v1beta1.Remediation{{Machine: "m", Started: new(metav1.NewTime(epoch)), RemediationType: v1beta1.RemediationMachineDeletion}}}, want: func(t *Target) { t.Begun = epoch.Add(10 * time.Minute) }},
-		"a deletion by others":                {observed: observed(machine("m", deletingMachine)), input: Input{History: []v1beta1.Remediation{{Machine: "m", Started: new(metav1.NewTime(epoch)), Finished: new(metav1.NewTime(epoch)), RemediationType: v1beta1.RemediationMachineDeletion}}}, want: func(*Target) {}},
-		"CRs that cannot be read":             {observed: observed(failed), input: Input{Incomplete: true}, want: func(t *Target) { t.Incomplete = true }},
+		"M9.1 only terminating Machines":           {observed: observed(failed, updated), change: func(p *Policy) { p.Criteria.onlyTermination = true }, want: func(*Target) {}},
+		"since the deadline of its condition":      {observed: observed(machine("m"), nodeNotReady), want: func(t *Target) { t.UnhealthySince = epoch.Add(5 * time.Minute) }},
+		"the lease of its Node":                    {observed: observed(failed), input: Input{Lease: lease}, want: func(t *Target) { t.Lease = nodeLease(ours, epoch, 300) }},
+		"the lease of a missing Node":              {observed: observed(failed, missing), input: Input{Lease: lease}, want: func(t *Target) { t.Lease, t.NodeUID = nodeLease(ours, epoch, 300), "" }},
+		"a deletion by its lease":                  {observed: observed(machine("m", deletingMachine)), input: Input{Lease: lease}, want: func(t *Target) { t.Lease, t.Begun = nodeLease(ours, epoch, 300), epoch.Add(10*time.Minute) }},
+		"a deletion by the history":                {observed: observed(machine("m", deletingMachine)), input: Input{History: []v1beta1.Remediation{{Machine: "m", Started: new(metav1.NewTime(epoch)), RemediationType: v1beta1.RemediationMachineDeletion}}}, want: func(t *Target) { t.Begun = epoch.Add(10 * time.Minute) }},
+		"healthy, and the history does not say it": {observed: observed(machine("m")), input: Input{History: []v1beta1.Remediation{{Machine: "m", Started: new(metav1.NewTime(epoch)), RemediationType: v1beta1.RemediationExternal}}}, want: func(t *Target) { t.Requested = epoch }},
+		"a deletion by others":                     {observed: observed(machine("m", deletingMachine)), input: Input{History: []v1beta1.Remediation{{Machine: "m", Started: new(metav1.NewTime(epoch)), Finished: new(metav1.NewTime(epoch)), RemediationType: v1beta1.RemediationMachineDeletion}}}, want: func(*Target) {}},
+		"CRs that cannot be read":                  {observed: observed(failed), input: Input{Incomplete: true}, want: func(t *Target) { t.Incomplete = true }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
