@@ -95,7 +95,7 @@ func (s *scenario) decisions() map[string]string {
 		switch {
 		case len(entry.Remediations) > 0:
 			decided[entry.Name] = simulatedBeginning
-		case decision != nil && allowed != nil && allowed.Reason == string(decision.Reason):
+		case decision != nil && allowed != nil && (allowed.Reason == string(decision.Reason) || decision.Reason == v1alpha1.DecidedGateClosed):
 			decided[entry.Name] = string(decision.Reason) + ": " + allowed.Message
 		case decision != nil:
 			decided[entry.Name] = string(decision.Reason) + ": " + decision.Message
