@@ -29,7 +29,7 @@ var layers = []layer{
 		return []string{"go", "test", "-vet=off", "-timeout=10m", "-overlay=" + overlay, "./pkg/...", "./cmd/..."}
 	}},
 	{name: "simulation", needs: "simulation.test", dir: "test/simulation", command: func(program, _ string) []string {
-		return []string{program, "-test.cpu=4", "-test.timeout=10m", "-test.failfast", "-test.run=^TestSimulation$", "-simulation.first=1", "-simulation.seeds=60"}
+		return []string{program, "-test.cpu=4", "-test.timeout=10m", "-test.failfast", "-test.run=^TestSimulation$", "-simulation.first=1", "-simulation.seeds=200"}
 	}},
 	{name: "scenarios", needs: "simulation.test", dir: "test/simulation", command: func(program, _ string) []string {
 		return []string{program, "-test.cpu=4", "-test.timeout=10m", "-test.failfast", "-test.skip=^TestSimulation$"}
