@@ -62,12 +62,7 @@ type Input struct {
 // targets, by name: Machines about which there is something to decide. All other selected Machines are healthy.
 func (p *Policy) Evaluate(in *Input, now time.Time) []Target {
 	var targets []Target
-	remediating := sets.New[string]()
-	for i := range in.History {
-		if entry := &in.History[i]; entry.RemediationType == v1beta1.RemediationExternal && !ended(entry) {
-			remediating.Insert(entry.Machine)
-		}
-	}
+	open := in.openEntries()
 	p.Summary = Summary{Ignored: in.Ignored, MaxUnhealthy: p.Criteria.MaxUnhealthy}
 	for i := range in.Observed {
 		o := &in.Observed[i]
@@ -79,8 +74,8 @@ func (p *Policy) Evaluate(in *Input, now time.Time) []Target {
 			if verdict.State == Healthy {
 				p.Rounds.healthy(o.Machine, p.BackOff, now)
 			}
-			if p.Summary.add(&verdict, now); in.quiet(o.Machine, verdict.State) && !remediating.Has(o.Machine.Name) {
-				continue // Otherwise the history does not say yet that it is healthy again.
+			if p.Summary.add(&verdict, now); in.quiet(o.Machine, verdict.State) && !open.Has(o.Machine.Name) {
+				continue
 			}
 		}
 		targets = append(targets, p.newTarget(in, o, verdict, now))
@@ -90,6 +85,18 @@ func (p *Policy) Evaluate(in *Input, now time.Time) []Target {
 	}
 	p.Summary.setLimit()
 	return targets
+}
+
+// openEntries returns the Machines whose external remediation has no end in the history yet. Such a Machine may have nothing
+// else to show for it: no lease, if its Node was missing.
+func (in *Input) openEntries() sets.Set[string] {
+	open := sets.New[string]()
+	for i := range in.History {
+		if entry := &in.History[i]; entry.RemediationType == v1beta1.RemediationExternal && !ended(entry) {
+			open.Insert(entry.Machine)
+		}
+	}
+	return open
 }
 
 // quiet reports whether a selected Machine is healthy, and there is nothing to decide about it.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
@@ -62,23 +63,17 @@ func (k *Kinds) search(ctx context.Context) {
 			groups.Insert(group)
 		}
 	}
-	begin := clock.RealClock{}.Now()
-	for ctx.Err() == nil {
+	begun := clock.RealClock{}.Now()
+	_ = wait.PollUntilContextCancel(ctx, searchInterval, true, func(ctx context.Context) (bool, error) {
 		found, err := siblings(ctx, k.discovery, groups)
 		k.Find(found)
 		k.found.Store(&found)
-		if err == nil || (clock.RealClock{}).Since(begin) >= searchTimeout {
-			if k.searching.Swap(false) {
-				k.kindsChanged()
-			}
+		if (err == nil || clock.RealClock{}.Since(begun) >= searchTimeout) && k.searching.Swap(false) {
+			k.kindsChanged()
 		}
-		if err == nil {
-			return
+		if err != nil {
+			klog.FromContext(ctx).V(2).Info("Looking again for kinds of remediation objects", "cause", err.Error())
 		}
-		klog.FromContext(ctx).V(2).Info("Looking again for kinds of remediation objects", "cause", err.Error())
-		select {
-		case <-ctx.Done():
-		case <-time.After(searchInterval):
-		}
-	}
+		return err == nil, nil
+	})
 }

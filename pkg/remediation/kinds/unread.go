@@ -30,8 +30,8 @@ func (k *Kinds) Want(owner string, wanted, recorded sets.Set[schema.GroupKind]) 
 // Unread returns an error if there may be CRs of one of these kinds that cannot be read. A kind that is gone has none. The
 // error is the same for as long as it lasts: the log has the cause.
 func (k *Kinds) Unread(of ...schema.GroupKind) error {
-	slices.SortFunc(of, func(a, b schema.GroupKind) int { return cmp.Compare(a.String(), b.String()) })
-	for _, kind := range of {
+	byName := func(a, b schema.GroupKind) int { return cmp.Compare(a.String(), b.String()) }
+	for _, kind := range slices.SortedFunc(slices.Values(of), byName) {
 		if _, err := k.Cache(kind); err != nil && !k.Gone(kind) {
 			return fmt.Errorf("remediation objects of kind %s cannot be read at the moment", kind)
 		}
