@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
@@ -141,5 +142,33 @@ func TestRecalledFailures(t *testing.T) {
 		entry.Remediations = []v1alpha1.Remediation{{Resource: corev1.ObjectReference{UID: "cr"}}}
 		reported := RecallReported(&v1alpha1.NodeHealthCheckStatus{UnhealthyNodes: []v1alpha1.UnhealthyNode{entry}})
 		require.Equal(t, told, reported.failed.Has("cr"), reason)
+	}
+}
+
+// TestRecalledRefusals: a new process does not tell again what a decision in status says (spec 19.3). The gate and the storm keep
+// nodes waiting that have no remediation yet; the reason of another node does not count for them.
+func TestRecalledRefusals(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		reason       v1alpha1.DecisionReason
+		remediations []v1alpha1.Remediation
+		want         Reported
+	}{
+		"the gate":                     {reason: v1alpha1.DecidedGateClosed, want: Reported{gateClosed: true}},
+		"the gate, of a next step":     {reason: v1alpha1.DecidedGateClosed, remediations: make([]v1alpha1.Remediation, 1)},
+		"the storm":                    {reason: v1alpha1.DecidedStormActive, want: Reported{storm: true}},
+		"the storm, of a next step":    {reason: v1alpha1.DecidedStormActive, remediations: make([]v1alpha1.Remediation, 1)},
+		"an upgrade":                   {reason: v1alpha1.DecidedClusterUpgrading, want: Reported{upgrading: true}},
+		"the last step":                {reason: v1alpha1.DecidedNoTemplateLeft, want: Reported{exhausted: sets.New("n")}},
+		"a refusal of the node itself": {reason: v1alpha1.DecidedLeaseTaken},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			entry := v1alpha1.UnhealthyNode{Name: "n", Decision: &v1alpha1.Decision{Reason: tc.reason}, Remediations: tc.remediations}
+			got := RecallReported(&v1alpha1.NodeHealthCheckStatus{UnhealthyNodes: []v1alpha1.UnhealthyNode{entry, {Name: "undecided"}}})
+			require.Equal(t, map[string]v1alpha1.DecisionReason{"n": tc.reason}, got.refused)
+			require.Equal(t, []bool{tc.want.gateClosed, tc.want.storm, tc.want.upgrading}, []bool{got.gateClosed, got.storm, got.upgrading})
+			require.ElementsMatch(t, tc.want.exhausted.UnsortedList(), got.exhausted.UnsortedList())
+		})
 	}
 }
