@@ -41,7 +41,7 @@ type Config struct {
 	// ClockTrusted reports whether remediations may begin by Clock. Nil means always. The caller calls SyncAll when the
 	// answer, or Clock, has changed.
 	ClockTrusted func() bool
-	// DryRun has everything decided and nothing begun, whatever the mode of a health check is.
+	// With DryRun, everything is decided and nothing begins, whatever the mode of a health check is.
 	DryRun bool
 	// Sightings are shared by the controllers of this process. Nil means that there is no other.
 	Sightings *sightings.Sightings

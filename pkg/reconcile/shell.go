@@ -80,14 +80,14 @@ func NewShell(name string, config Config, checks Checks, nodeIndexers cache.Inde
 	return s, nil
 }
 
-// Enqueue has health checks synced.
+// Enqueue adds health checks to the queue.
 func (s *Shell) Enqueue(keys ...cache.ObjectName) {
 	for _, key := range keys {
 		s.Queue.Add(key)
 	}
 }
 
-// Wake has health checks synced, by their keys in caches.
+// Wake adds health checks to the queue, by their keys in caches. It ignores what is no key.
 func (s *Shell) Wake(keys []string) {
 	for _, key := range keys {
 		if name, err := cache.ParseObjectName(key); err == nil {
@@ -140,7 +140,7 @@ func (s *Shell) HasSynced() bool {
 // Asker returns a health check as RemediationBudgets know it.
 func (s *Shell) Asker(key string) budget.Asker { return budget.Asker{Kind: s.Checks.Kind, Name: key} }
 
-// Owner returns a health check as owner of CRs. A uid that is empty stands for one that is gone.
+// Owner returns a health check as owner of CRs. With an empty uid it is gone.
 func (s *Shell) Owner(key cache.ObjectName, uid types.UID) object.Owner {
 	return object.Owner{
 		APIVersion: s.Checks.Resource.GroupVersion().String(), Kind: s.Checks.Kind, Namespace: key.Namespace, Name: key.Name, UID: uid,

@@ -37,7 +37,7 @@ type Kinds struct {
 	found     atomic.Pointer[[]schema.GroupKind]
 
 	mu sync.Mutex
-	// recorded are the kinds of which a status says that there may be CRs, by health check.
+	// recorded are the kinds that a status lists because there may be CRs, by health check.
 	recorded map[string]sets.Set[schema.GroupKind]
 }
 
@@ -95,7 +95,7 @@ func (k *Kinds) kindsChanged() {
 	}
 }
 
-// RecheckWritten has the kinds that actions write probed again, because a request was refused.
+// RecheckWritten asks again how the kinds that actions write may be used, because a request was refused.
 func (k *Kinds) RecheckWritten(actions []remediation.Action) {
 	for _, action := range actions {
 		switch action := action.(type) {

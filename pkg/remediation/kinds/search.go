@@ -51,7 +51,7 @@ func (k *Kinds) Ready() error {
 	return nil
 }
 
-// search has all kinds of CRs that have templates read once: they may have CRs that neither a spec nor a status
+// search reads all kinds of CRs with a template kind once: they may have CRs that neither a spec nor a status
 // names any more, because their template was replaced (spec 6.8).
 func (k *Kinds) search(ctx context.Context) {
 	if !cache.WaitFor(ctx, "", k.crds.HasSyncedChecker()) {

@@ -14,7 +14,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
 
-// Want replaces the kinds that a health check wants. recorded are those of which its status says that there may be CRs.
+// Want replaces the kinds that a health check wants. recorded are those that its status lists because there may be CRs.
 func (k *Kinds) Want(owner string, wanted, recorded sets.Set[schema.GroupKind]) {
 	k.mu.Lock()
 	if k.recorded == nil {
