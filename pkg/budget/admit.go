@@ -23,18 +23,18 @@ type Request struct {
 	// Since is when the node became unhealthy.
 	Since time.Time
 	// Begins reports whether only a budget may keep the remediation from beginning. If it is
-	// false, the candidate takes nothing from others (spec B4.3).
+	// false, the request takes nothing from others (spec B4.3).
 	Begins bool
 	// Continues means that the node is under remediation, and that the next step is due. Only a budget that
 	// permits nothing refuses it, and it takes no place (spec B1.2).
 	Continues bool
 }
 
-// waiter is a candidate that budgets refuse.
+// waiter is a request that budgets refuse.
 type waiter struct {
 	Request
 	asker Asker
-	// yields means that the candidate comes after all others, because it got a place and did
+	// yields means that the request comes after all others, because it got a place and did
 	// not begin.
 	yields bool
 	// refusedBy are the names of the budgets that refuse it, sorted.
@@ -44,7 +44,7 @@ type waiter struct {
 	admitted bool
 }
 
-// compare has the order of spec B4.1: first the candidate that has been unhealthy for the
+// compare has the order of spec B4.1: first the request that has been unhealthy for the
 // longest time, then by name. Those that yield come last.
 func (w *waiter) compare(other *waiter) int {
 	if w.yields != other.yields {
@@ -59,7 +59,7 @@ func (w *waiter) compare(other *waiter) int {
 // queue is what an asker waits for.
 type queue struct {
 	waiters []*waiter
-	// woken is when the asker was told that one of its candidates may begin. It is zero if
+	// woken is when the asker was told that one of its requests may begin. It is zero if
 	// none may.
 	woken time.Time
 }
@@ -73,8 +73,8 @@ func (q *queue) lapsed(now time.Time) bool {
 	return !q.woken.IsZero() && now.Sub(q.woken) >= precedence
 }
 
-// Admit decides which candidates of an asker may begin at the instant now, in the order of spec
-// B4.1 over all waiting askers. It returns why the others may not, by node. Candidates that may
+// Admit decides which requests of an asker may begin at the instant now, in the order of spec
+// B4.1 over all waiting askers. It returns why the others may not, by node. Requests that may
 // begin get a reservation until End is called for them.
 //
 // Admit forgets what the asker waited for before, and its reservations for remediations that have
@@ -115,12 +115,12 @@ func (c *Counts) Admit(asker Asker, requests []Request, now time.Time) map[strin
 	return refusals
 }
 
-// before returns the candidates of an asker, and the candidates of others that wait and may
+// before returns the requests of an asker, and the requests of others that wait and may
 // begin, in order.
 func (c *Counts) before(asker Asker, requests []Request, now time.Time) []*waiter {
 	all := make([]*waiter, 0, len(requests))
-	for _, candidate := range requests {
-		all = append(all, &waiter{Request: candidate, asker: asker, yields: c.yields(asker, candidate.Node, now)})
+	for _, request := range requests {
+		all = append(all, &waiter{Request: request, asker: asker, yields: c.yields(asker, request.Node, now)})
 	}
 	last := slices.MaxFunc(all, (*waiter).compare)
 	for _, others := range c.waiting {
@@ -183,17 +183,17 @@ func (c *Counts) Woken(now time.Time) (askers []Asker) {
 	return slices.Compact(askers)
 }
 
-// attempt tries candidates, one after the other.
+// attempt tries requests, one after the other.
 type attempt struct {
 	*Counts
 	now time.Time
-	// found is what was found for the last candidate.
+	// found is what was found for the last request.
 	found []finding
 	// tentative are the nodes with a reservation that ends with the attempt.
 	tentative []string
 }
 
-// refuses reports whether a candidate is refused. With all, it finds every budget that refuses it,
+// refuses reports whether a request is refused. With all, it finds every budget that refuses it,
 // in order of their names.
 func (a *attempt) refuses(w *waiter, all bool) bool {
 	node := a.nodes[w.Node]
@@ -227,7 +227,7 @@ func (c *Counts) concerned(node *countedNode) []*group {
 	return c.groupsOf(func(b *Budget) (string, bool) { return b.selects(&node.Node) })
 }
 
-// keep reserves the place of a candidate until End is called for it.
+// keep reserves the place of a request until End is called for it.
 func (a *attempt) keep(w *waiter) {
 	fresh := &reservation{asker: w.asker, at: a.now}
 	if r := a.reservationOf(w.Node); r != nil {
@@ -239,7 +239,7 @@ func (a *attempt) keep(w *waiter) {
 	a.reserve(w.Node, fresh)
 }
 
-// keepTentatively reserves the place of a candidate, which those that follow cannot have.
+// keepTentatively reserves the place of a request, which those that follow cannot have.
 func (a *attempt) keepTentatively(w *waiter) {
 	if a.reservationOf(w.Node) == nil {
 		a.reserve(w.Node, &reservation{asker: w.asker, at: a.now})

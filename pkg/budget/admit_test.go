@@ -29,8 +29,8 @@ func TestOrder(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := one()
-			for _, candidate := range tc.requests {
-				c.SetNode(candidate.Node, notReady("a"))
+			for _, request := range tc.requests {
+				c.SetNode(request.Node, notReady("a"))
 			}
 			refusals := begin(c, nhc("x"), noon, tc.requests...)
 			require.NotContains(t, refusals, tc.want)

@@ -4,7 +4,7 @@
 // Package budget decides which remediations RemediationBudgets allow to begin, over all health
 // checks. It is pure: it reads only its arguments and never asks for the time.
 //
-// Counts has the numbers, and the askers that wait. A candidate needs all budgets that select its
+// Counts has the numbers, and the askers that wait. A request needs all budgets that select its
 // node.
 package budget
 

@@ -12,7 +12,7 @@ type Budgets interface {
 	// Stop names the budget that stops everything, empty if none does. When that changes, everything is synced again.
 	Stop() string
 	// Admit decides as Counts.Admit does. If the budgets cannot be read, it refuses all
-	// candidates. Revision changes with the spec of any budget: an admission of an older revision
+	// requests. Revision changes with the spec of any budget: an admission of an older revision
 	// no longer counts.
 	Admit(asker Asker, requests []Request) (refusals map[string]*Refusal, revision int64)
 	// Revision returns the present revision.

@@ -119,7 +119,7 @@ func budgets(list ...*nhcv1alpha1.RemediationBudget) []*nhcv1alpha1.RemediationB
 // nhc is a asker.
 func nhc(name string) Asker { return Asker{Kind: "NodeHealthCheck", Name: name} }
 
-// due is a candidate that is unhealthy since some minutes before noon.
+// due is a request that is unhealthy since some minutes before noon.
 func due(node string, minutes int) Request {
 	return Request{Node: node, Since: after(-time.Duration(minutes) * time.Minute), Begins: true}
 }
@@ -133,13 +133,13 @@ func messages(refusals map[string]*Refusal) map[string]string {
 	return found
 }
 
-// begin has an asker look once, and begin the admitted candidates. It returns the
+// begin has an asker look once, and begin the admitted requests. It returns the
 // refusals.
 func begin(c *Counts, asker Asker, now time.Time, requests ...Request) map[string]string {
 	refusals := c.Admit(asker, requests, now)
-	for _, candidate := range requests {
-		if candidate.Begins && refusals[candidate.Node] == nil {
-			c.End(asker, candidate.Node, Begun, now)
+	for _, request := range requests {
+		if request.Begins && refusals[request.Node] == nil {
+			c.End(asker, request.Node, Begun, now)
 		}
 	}
 	return messages(refusals)

@@ -76,9 +76,9 @@ type Counts struct {
 	// reserved are the names of the nodes that have a reservation.
 	reserved sets.Set[string]
 	waiting  map[Asker]*queue
-	// admitted are the candidates that no budget refuses, and that do not begin.
+	// admitted are the requests that no budget refuses, and that do not begin.
 	admitted map[Asker][]*waiter
-	// yielding are the candidates that got a place and did not begin, and since when they
+	// yielding are the requests that got a place and did not begin, and since when they
 	// yield to all others.
 	yielding map[attempted]time.Time
 }

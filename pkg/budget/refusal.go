@@ -25,7 +25,7 @@ type Refusal struct {
 // underRemediation is what the nodes are that maxConcurrent counts.
 const underRemediation = "under remediation"
 
-// finding is the reason for which a group refuses a candidate. One of the fields is set.
+// finding is the reason for which a group refuses a request. One of the fields is set.
 type finding struct {
 	group *group
 	// invalid: the budget cannot be evaluated.
@@ -40,7 +40,7 @@ type finding struct {
 	taken *reservation
 }
 
-// check returns the reason for which a group refuses a candidate, and whether there is one. The node
+// check returns the reason for which a group refuses a request, and whether there is one. The node
 // always counts as not healthy, because its health check says so (spec B3.3). node may be nil, or not
 // count in the group yet: a Machine without a Node.
 func (g *group) check(w *waiter, node *countedNode, now time.Time) (found finding, refused bool) {

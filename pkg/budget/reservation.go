@@ -45,18 +45,18 @@ const (
 // uncertainFor is how long a remediation that may have begun counts.
 const uncertainFor = time.Minute
 
-// yieldFor is how long a candidate comes after all others once it got a place and did not begin.
-// Otherwise a candidate that can never begin, such as a control plane node that etcd needs, would
+// yieldFor is how long a request comes after all others once it got a place and did not begin.
+// Otherwise a request that can never begin, such as a control plane node that etcd needs, would
 // block all behind it (spec B4.3). After that, it is tried in its turn again.
 const yieldFor = time.Minute
 
-// attempted is a candidate that had a place.
+// attempted is a request that had a place.
 type attempted struct {
 	asker Asker
 	node  string
 }
 
-// yields reports whether a candidate comes after all others.
+// yields reports whether a request comes after all others.
 func (c *Counts) yields(asker Asker, node string, now time.Time) bool {
 	since, yields := c.yielding[attempted{asker, node}]
 	return yields && now.Before(since.Add(yieldFor))

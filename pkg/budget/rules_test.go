@@ -28,7 +28,7 @@ func TestRules(t *testing.T) {
 	for name, tc := range map[string]struct {
 		budgets []*nhcv1alpha1.RemediationBudget
 		nodes   []Node
-		// without means that the candidate is a Machine without a Node.
+		// without means that the request is a Machine without a Node.
 		without bool
 		now     time.Time
 		want    string

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestYields: a candidate that something else keeps refusing does not hold up those that follow it
+// TestYields: a request that something else keeps refusing does not hold up those that follow it
 // (spec B4.3). It has its turn again after a minute.
 func TestYields(t *testing.T) {
 	t.Parallel()

@@ -62,7 +62,7 @@ type Input struct {
 // targets, by name: Machines about which there is something to decide. All other selected Machines are healthy.
 func (p *Policy) Evaluate(in *Input, now time.Time) []Target {
 	var targets []Target
-	open := in.openEntries()
+	requested := in.requested()
 	p.Summary = Summary{Ignored: in.Ignored, MaxUnhealthy: p.Criteria.MaxUnhealthy}
 	for i := range in.Observed {
 		o := &in.Observed[i]
@@ -74,11 +74,13 @@ func (p *Policy) Evaluate(in *Input, now time.Time) []Target {
 			if verdict.State == Healthy {
 				p.Rounds.healthy(o.Machine, p.BackOff, now)
 			}
-			if p.Summary.add(&verdict, now); in.quiet(o.Machine, verdict.State) && !open.Has(o.Machine.Name) {
+			if p.Summary.add(&verdict, now); requested[o.Machine.Name].IsZero() && in.quiet(o.Machine, verdict.State) {
 				continue
 			}
 		}
-		targets = append(targets, p.newTarget(in, o, verdict, now))
+		target := p.newTarget(in, o, verdict, now)
+		target.Requested = requested[o.Machine.Name]
+		targets = append(targets, target)
 	}
 	for i := range targets {
 		targets[i].Rounds = p.Rounds.of(targets[i].Machine, p.BackOff, now)
@@ -87,16 +89,16 @@ func (p *Policy) Evaluate(in *Input, now time.Time) []Target {
 	return targets
 }
 
-// openEntries returns the Machines whose external remediation has no end in the history yet. Such a Machine may have nothing
-// else to show for it: no lease, if its Node was missing.
-func (in *Input) openEntries() sets.Set[string] {
-	open := sets.New[string]()
+// requested returns when the external remediations began that the history shows as open, by Machine. Such a Machine may have
+// nothing else to show for it: no lease, if its Node was missing.
+func (in *Input) requested() map[string]time.Time {
+	begun := map[string]time.Time{}
 	for i := range in.History {
-		if entry := &in.History[i]; entry.RemediationType == v1beta1.RemediationExternal && !ended(entry) {
-			open.Insert(entry.Machine)
+		if entry := &in.History[i]; entry.RemediationType == v1beta1.RemediationExternal && entry.Started != nil && !ended(entry) {
+			begun[entry.Machine] = entry.Started.Time
 		}
 	}
-	return open
+	return begun
 }
 
 // quiet reports whether a selected Machine is healthy, and there is nothing to decide about it.
@@ -122,7 +124,7 @@ func (p *Policy) newTarget(in *Input, o *Observed, verdict Verdict, now time.Tim
 	if t.Machine.Node != "" {
 		t.Lease = in.Lease(t.Machine.Node) // It may outlive the Node.
 	}
-	t.Begun, t.Requested = t.begunAt(entry, p.hasDeleted(&t, in.History)), t.requestedAt(in.History)
+	t.Begun = t.begunAt(entry, p.hasDeleted(&t, in.History))
 	return t
 }
 

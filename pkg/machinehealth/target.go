@@ -113,24 +113,13 @@ func (t *Target) begunAt(entry *v1beta1.UnhealthyMachine, deleted bool) time.Tim
 const minPause, maxPause = 5 * time.Minute, 30 * time.Minute
 
 // repeatable returns when an external remediation may be requested again: it has vanished while the Machine was
-// unhealthy. Its remediator must not have the host switched off again and again. So the pause is as long as the
+// unhealthy. Its remediator must not switch the host off again and again. So the pause is as long as the
 // remediation has taken so far (spec M12.7).
 func (t *Target) repeatable() time.Time {
 	if t.Requested.IsZero() || t.Vanished.IsZero() {
 		return time.Time{}
 	}
 	return t.Vanished.Add(min(max(t.Vanished.Sub(t.Requested), minPause), maxPause))
-}
-
-// requestedAt returns when the external remediation of a target began that the history shows as open, zero if there is
-// none.
-func (t *Target) requestedAt(history []v1beta1.Remediation) time.Time {
-	for i := range history {
-		if entry := &history[i]; entry.Machine == t.Machine.Name && entry.RemediationType == v1beta1.RemediationExternal && entry.Started != nil && !ended(entry) {
-			return entry.Started.Time
-		}
-	}
-	return time.Time{}
 }
 
 // SetVanished notes since when the open remediation of a target is gone. since is what the process knows of it.

@@ -84,7 +84,7 @@ func TestVanished(t *testing.T) {
 			if tc.since != 0 {
 				since = epoch.Add(tc.since)
 			}
-			tc.target.Requested = tc.target.requestedAt([]v1beta1.Remediation{tc.entry})
+			tc.target.Requested = (&Input{History: []v1beta1.Remediation{tc.entry}}).requested()[tc.target.Machine.Name]
 			tc.target.SetVanished(since, epoch.Add(tc.now))
 			if tc.want == never {
 				require.Zero(t, tc.target.repeatable())

@@ -61,36 +61,36 @@ func (c *Controller) unreadable() error {
 }
 
 // Admit implements budget.Budgets.
-func (c *Controller) Admit(asker budget.Asker, candidates []budget.Request) (map[string]*budget.Refusal, int64) {
+func (c *Controller) Admit(asker budget.Asker, requests []budget.Request) (map[string]*budget.Refusal, int64) {
 	revision := c.revision.Load() // Before the decision: a change since then outdates it.
 	if err := c.unreadable(); err != nil {
-		refusals := make(map[string]*budget.Refusal, len(candidates))
-		for i := range candidates {
-			refusals[candidates[i].Node] = &budget.Refusal{Message: "RemediationBudgets cannot be read: " + err.Error()}
+		refusals := make(map[string]*budget.Refusal, len(requests))
+		for i := range requests {
+			refusals[requests[i].Node] = &budget.Refusal{Message: "RemediationBudgets cannot be read: " + err.Error()}
 		}
 		return refusals, revision
 	}
 	for kind, checks := range c.healthChecks {
 		if !checks.HasSynced() {
-			return c.refuseUncounted("the "+kind+"s have not been read yet", candidates), revision
+			return c.refuseUncounted("the "+kind+"s have not been read yet", requests), revision
 		}
 	}
 	if c.Unread != nil {
 		if err := c.Unread(); err != nil {
-			return c.refuseUncounted(err.Error(), candidates), revision
+			return c.refuseUncounted(err.Error(), requests), revision
 		}
 	}
-	return c.admit(asker, candidates), revision
+	return c.admit(asker, requests), revision
 }
 
-// refuseUncounted refuses the candidates that a budget selects, because not all remediations are known.
-func (c *Controller) refuseUncounted(cause string, candidates []budget.Request) map[string]*budget.Refusal {
+// refuseUncounted refuses the requests that a budget selects, because not all remediations are known.
+func (c *Controller) refuseUncounted(cause string, requests []budget.Request) map[string]*budget.Refusal {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.observe()
 	refusals := map[string]*budget.Refusal{}
-	for i := range candidates {
-		if node := candidates[i].Node; c.counts.Concerns(node) {
+	for i := range requests {
+		if node := requests[i].Node; c.counts.Concerns(node) {
 			refusals[node] = &budget.Refusal{Message: cause}
 		}
 	}
@@ -99,17 +99,17 @@ func (c *Controller) refuseUncounted(cause string, candidates []budget.Request) 
 
 // admit decides by the caches. They show the writes of the asker, perhaps before their handlers
 // are called.
-func (c *Controller) admit(asker budget.Asker, candidates []budget.Request) map[string]*budget.Refusal {
+func (c *Controller) admit(asker budget.Asker, requests []budget.Request) map[string]*budget.Refusal {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.observe(c.counts.Reserved(asker)...)
 	if c.asked != nil {
 		c.asked.Insert(asker)
 	}
-	if len(candidates) > 0 || c.counts.Waits(asker) || c.asked != nil {
+	if len(requests) > 0 || c.counts.Waits(asker) || c.asked != nil {
 		defer c.changed()
 	}
-	return c.counts.Admit(asker, candidates, c.Clock.Now())
+	return c.counts.Admit(asker, requests, c.Clock.Now())
 }
 
 // maxUnasked is how long a new leader awaits the health checks: what one of them waits for may never be read, and then
