@@ -9,7 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/klog/v2"
 )
@@ -47,7 +46,7 @@ func (s *Set[K]) reconcile(ctx context.Context, key K) {
 		s.queue.Forget(key)
 	default:
 		// The first probes follow one another quickly: a CRD that was just created is
-		// not served yet. They end at one per Interval.
+		// not served yet. They end at one per probeInterval.
 		s.queue.AddRateLimited(key)
 	}
 }
@@ -86,7 +85,7 @@ func (s *Set[K]) update(ctx context.Context, key K, k *kind, found found) (bool,
 	}
 	before := *k
 	err := s.apply(ctx, key, k, found)
-	settled := s.settled(k, found)
+	settled := k.settled(found)
 	changed := k.differs(&before)
 	if s.needless(k) {
 		s.drop(key, k)
@@ -124,18 +123,13 @@ func (s *Set[K]) apply(ctx context.Context, key K, k *kind, found found) error {
 	return nil
 }
 
-// settled reports whether the kind need not be probed again before an event: it is
-// watched, or it is optional and not about to be served. After a CRD of its group has changed, discovery may still
-// name a version that is not served any more. s.mu must be held.
-func (s *Set[K]) settled(k *kind, found found) bool {
-	watched := found.watchable && found.err == nil
-	if !watched && (!s.config.Optional || !meta.IsNoMatchError(found.err)) {
-		return false
+// settled reports whether the kind need not be probed again before an event: it is watched, or it is gone. After a CRD
+// of its group has changed, discovery may still name a version that is not served any more. s.mu must be held.
+func (k *kind) settled(found found) bool {
+	if found.err != nil {
+		return found.gone
 	}
-	if !watched && s.config.CRDs != nil && !found.gone {
-		return false // There may be objects.
-	}
-	if k.attempts == 0 || (watched && len(found.versions) < 2) { // The end of the only version ends the watch.
+	if k.attempts == 0 || len(found.versions) < 2 { // The end of the only version ends the watch.
 		return true
 	}
 	k.attempts--

@@ -103,7 +103,7 @@ type kind struct {
 	// informer is set while the kind is watched. last is the cache of the informer before, if that was filled.
 	informer *informer
 	last     cache.Indexer
-	// attempts is how often an optional kind that is not served is probed again.
+	// attempts is how often a kind of several versions is probed again.
 	attempts int
 }
 
@@ -116,7 +116,7 @@ func NewSet[K Key](config Config) *Set[K] {
 		config: config,
 		kinds:  map[K]*kind{},
 		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
-			workqueue.NewTypedItemExponentialFailureRateLimiter[K](250*time.Millisecond, config.Interval),
+			workqueue.NewTypedItemExponentialFailureRateLimiter[K](250*time.Millisecond, probeInterval),
 			workqueue.TypedRateLimitingQueueConfig[K]{Name: config.Name},
 		),
 	}
@@ -235,7 +235,7 @@ func (s *Set[K]) Refresh(group string) {
 	}
 }
 
-// refreshAttempts is how often an optional kind is probed after a CRD of its group has
+// refreshAttempts is how often a kind of several versions is probed after a CRD of its group has
 // changed. Discovery follows within seconds, and these attempts take longer.
 const refreshAttempts = 7
 
