@@ -89,7 +89,6 @@ func (r *root) runLint(ctx context.Context, options *lintOptions, args []string)
 	if err != nil {
 		return err
 	}
-	facts.Merge(objects)
 	report := lint.NewReport(objects, facts)
 	report.Offline = options.offline
 	if err := r.show(&options.out, "LintReport", report, report.Print); err != nil {

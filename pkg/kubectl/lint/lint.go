@@ -174,15 +174,6 @@ func (f *findings) unknownType(path string, kind corev1.NodeConditionType, nodes
 	}
 }
 
-// some names the first of many, and says how many there are.
-func some(names []string) string {
-	const most = 3
-	if len(names) <= most {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
-}
-
 // sorted returns errors by field, because the API server names them in any order, and then advice in the order in which it was
 // found. Equal findings about several fields become one.
 func sorted(all []Finding) []Finding {
