@@ -104,7 +104,7 @@ func TestSimulateErrors(t *testing.T) {
 			strings.Replace(goodCheck, "maxUnhealthy: 1", "maxUnhealthy: 1, minHealth: 1", 1), []string{"-f", "-", "--nodes", "nodes.yaml"},
 			`standard input: NodeHealthCheck good is refused: spec.minHealth: unknown field "spec.minHealth".`,
 		},
-		"two objects":       {refused + "\n---\na: [", []string{"-f", "-", "--nodes", "nodes.yaml"}, "standard input, document 2: It is neither YAML nor JSON: "},
+		"two objects":       {refused + "\n---\na: [", []string{"-f", "-", "--nodes", "nodes.yaml"}, "standard input, document 2 is refused: It is neither YAML nor JSON: "},
 		"no check":          {"{apiVersion: v1, kind: Pod, metadata: {name: a}}", []string{"-f", "-", "--nodes", "nodes.yaml"}, "There is no NodeHealthCheck of remediation.medik8s.io/v1alpha1 to simulate. Skipped, because only NodeHealthChecks and RemediationBudgets are simulated: standard input."},
 		"another group":     {"{apiVersion: machine.openshift.io/v1beta1, kind: NodeHealthCheck, metadata: {name: a}}", []string{"-f", "-", "--nodes", "nodes.yaml"}, `standard input: NodeHealthCheck a is refused: apiVersion: NodeHealthCheck is remediation.medik8s.io/v1alpha1, not "machine.openshift.io/v1beta1".`},
 		"no file":           {"", []string{"-f", "missing.yaml", "--nodes", "nodes.yaml"}, "Cannot read what is to be checked: stat testdata/simulate/missing.yaml: no such file or directory."},
