@@ -106,7 +106,7 @@ func (r *root) runSimulate(ctx context.Context, options *simulateOptions) error 
 	}
 	in.Nodes, in.Checks, in.Budgets = snapshot.Nodes, snapshot.NodeHealthChecks, snapshot.Budgets
 	switch missing := snapshot.Missing; {
-	case len(in.Checks) == 0 && len(missing) > 0:
+	case (len(in.Checks) == 0 || len(in.Nodes) == 0) && len(missing) > 0:
 		return &cluster.Error{Sentence: missing[0].Reason}
 	case len(in.Checks) == 0 && len(options.files) > 0 && len(notes) > 0:
 		return &cluster.Error{Sentence: fmt.Sprintf("There is no NodeHealthCheck of %s to simulate. %s", v1alpha1.SchemeGroupVersion, notes[0])}
@@ -226,7 +226,12 @@ func (r *root) simulatedNodes(ctx context.Context, options *simulateOptions, in 
 		nodes, err := r.nodesOf(options.nodes)
 		return &view.Snapshot{Nodes: nodes}, nil, err
 	default:
-		return r.simulatedCluster(ctx)
+		clients, err := r.clients()
+		if err != nil {
+			return nil, nil, err
+		}
+		snapshot, err := cluster.Read(ctx, clients, cluster.Kinds{Uninstalled: true, Nodes: true, Budgets: true})
+		return snapshot, nil, err
 	}
 }
 
@@ -280,20 +285,4 @@ func (r *root) nodesOf(file string) (nodes []*corev1.Node, err error) {
 		nodes = append(nodes, node)
 	}
 	return nodes, nil
-}
-
-// simulatedCluster reads the cluster.
-func (r *root) simulatedCluster(ctx context.Context) (*view.Snapshot, []string, error) {
-	clients, err := r.clients()
-	if err != nil {
-		return nil, nil, err
-	}
-	snapshot, installed, err := cluster.ReadInstalled(ctx, clients)
-	if err != nil {
-		return nil, nil, err
-	}
-	if !installed {
-		return snapshot, []string{"nhc-controller is not installed in this cluster: there are no other NodeHealthChecks, and no budgets."}, nil
-	}
-	return snapshot, nil, nil
 }

@@ -160,12 +160,17 @@ func TestSimulateWithoutInstallation(t *testing.T) {
 	out, errOut, code := runAgainst(t, server, "simulate", "-f", check)
 	require.Equal(t, ExitOK, code, errOut)
 	require.Contains(t, out, "remediation begins")
-	require.Contains(t, out, "nhc-controller is not installed in this cluster: there are no other NodeHealthChecks, and no budgets.\n")
 	_, errOut, code = runAgainst(t, server, "simulate")
 	require.Equal(t, "Error: There is no NodeHealthCheck to simulate: give one with --filename.\n", errOut)
 	require.Equal(t, ExitError, code)
-	_, errOut, _ = runAgainst(t, apiServer(t, nil), "simulate", "-f", check)
-	require.Equal(t, "Error: This cluster has no nodes.\n", errOut)
+	denied := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusForbidden)
+		_, _ = w.Write([]byte(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403,"message":"User \"a\" cannot list resource \"nodes\""}`))
+	}))
+	defer denied.Close()
+	_, errOut, _ = runAgainst(t, denied.URL, "simulate", "-f", check)
+	require.Contains(t, errOut, "ask for the ClusterRole nhc-view.\n")
 }
 
 // TestSimulateStored: a file replaces the stored object, and its remediations go on. The output names

@@ -48,8 +48,6 @@ type Finding struct {
 
 // Facts are the known facts about a cluster.
 type Facts struct {
-	// Asked means that there is a cluster. Otherwise nothing is known.
-	Asked bool
 	// Snapshot has the Nodes and the health checks of the cluster. Objects that are to be applied replace the
 	// existing ones.
 	view.Snapshot
