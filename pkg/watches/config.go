@@ -41,8 +41,7 @@ type Config struct {
 	// CRDs returns the names of the CustomResourceDefinitions of an API group, and false
 	// if they are not known yet. Gone depends on it. Optional.
 	CRDs func(group string) (names []string, known bool)
-	// Interval is the time between two probes of a kind that cannot be watched. A list
-	// without an answer counts as failed after this time.
+	// Interval is the time between two probes of a kind that cannot be watched.
 	Interval time.Duration
 	// Parse turns an object of the API into the one that is cached.
 	Parse func(*unstructured.Unstructured) runtime.Object
@@ -50,7 +49,7 @@ type Config struct {
 	Indexers cache.Indexers
 	// Handler receives the events of every watched kind.
 	Handler cache.ResourceEventHandler
-	// Freshness follows the caches, and is run by its owner. Without one, the set has its own.
+	// Freshness follows the caches. Without one, the set has its own.
 	Freshness *Freshness
 	// Changed is called with the owners of a kind when its state has changed. With Keep, there may be none.
 	Changed func(owners []string)

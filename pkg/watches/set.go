@@ -4,6 +4,7 @@
 package watches
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -84,8 +85,6 @@ type Set[K Key] struct {
 	config Config
 	queue  workqueue.TypedRateLimitingInterface[K]
 	wg     sync.WaitGroup
-	// ownFreshness means that Run runs the Freshness of config.
-	ownFreshness bool
 
 	mu    sync.RWMutex
 	kinds map[K]*kind
@@ -110,13 +109,12 @@ type kind struct {
 
 // NewSet returns a set without kinds. It starts nothing: that happens in Run.
 func NewSet[K Key](config Config) *Set[K] {
-	own := config.Freshness == nil
-	if own {
+	if config.Freshness == nil {
 		config.Freshness = NewFreshness()
 	}
 	return &Set[K]{
-		config: config, ownFreshness: own,
-		kinds: map[K]*kind{},
+		config: config,
+		kinds:  map[K]*kind{},
 		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
 			workqueue.NewTypedItemExponentialFailureRateLimiter[K](250*time.Millisecond, config.Interval),
 			workqueue.TypedRateLimitingQueueConfig[K]{Name: config.Name},
@@ -131,9 +129,6 @@ func (s *Set[K]) Run(ctx context.Context) {
 	defer s.wg.Wait()
 	defer s.queue.ShutDown()
 	s.wg.Go(func() { s.dispatch(ctx) })
-	if s.ownFreshness {
-		s.wg.Go(func() { s.config.Freshness.Run(ctx) })
-	}
 	<-ctx.Done()
 }
 
@@ -300,15 +295,13 @@ func (s *Set[K]) Cache(key K) (cache.Indexer, error) {
 	switch {
 	case k == nil:
 		return nil, ErrPending
-	case k.informer == nil && k.err != nil:
-		return nil, k.err
 	case k.informer == nil:
-		return nil, ErrPending
-	case !k.informer.readable():
-		return nil, k.informer.pending()
-	default:
-		return k.informer.GetIndexer(), nil
+		return nil, cmp.Or(k.err, ErrPending)
 	}
+	if err := k.informer.unread(); err != nil {
+		return nil, err
+	}
+	return k.informer.GetIndexer(), nil
 }
 
 // Caches returns the caches of all kinds that are watched at the moment. For kinds that
@@ -341,12 +334,12 @@ func (s *Set[K]) LastCache(key K) (cache.Indexer, bool) {
 }
 
 // StoreOf returns the cache of a resource. It returns false if the resource is not watched or cannot be read: then no
-// caller should wait for it.
+// caller should wait for it. What is read next has all earlier writes.
 func (s *Set[K]) StoreOf(resource schema.GroupResource) (cache.Store, bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	for _, k := range s.kinds {
-		if k.informer != nil && !k.informer.unreadable() && k.mapping.Resource.GroupResource() == resource {
+		if k.informer != nil && k.informer.unread() == nil && k.mapping.Resource.GroupResource() == resource {
 			return k.informer.GetStore(), true
 		}
 	}

@@ -32,7 +32,7 @@ type Kinds struct {
 	crds      cache.SharedIndexInformer
 	indexers  cache.Indexers
 	users     []User
-	// searching means that the search for kinds has not ended. found are those that it has found, if any.
+	// searching means that syncs wait for the search for kinds. found are those that it has found, once it has ended.
 	searching atomic.Bool
 	found     atomic.Pointer[[]schema.GroupKind]
 
