@@ -44,6 +44,7 @@ type option struct {
 
 // history is the page with the timeline.
 func (d *Dashboard) history(r *request, p *page) *problem {
+	p.Current = "history"
 	query := r.URL.Query()
 	filter, wrong := readFilter(query, r.now)
 	if wrong != nil {

@@ -78,7 +78,7 @@ func testPluginDashboard(viewer *user) {
 		_, overview := blind.page(address, "")
 		require.Contains(blind.t, overview, "Without nodes. You may not list nodes: ask for the ClusterRole nhc-view.")
 		_, page := blind.page(address+"node?name="+node, "")
-		require.Contains(blind.t, page, "Without leases. You may not get leases in namespace medik8s-leases: no role of nhc-controller permits it, ask for one that does.")
+		require.Contains(blind.t, page, "Without leases. You may not get leases: ask for the ClusterRole nhc-operate.")
 	})
 	stranger := &user{scenario: viewer.scenario, name: "system:discovery-of-" + viewer.scenario.name}
 	stranger.fails("You may not list nodehealthchecks: ask for the ClusterRole nhc-view.", "dashboard")

@@ -46,8 +46,6 @@ type Cluster struct {
 	changed chan struct{}
 
 	mu sync.Mutex
-	// listed are the kinds that a list was answered for, if only by an error.
-	listed map[string]bool
 	// failing are the errors of kinds whose last request has failed, by resource.
 	failing  map[string]error
 	state    dashboard.State
@@ -68,7 +66,7 @@ type detailsAt struct {
 func New(ctx context.Context, config Config) (*Cluster, error) {
 	c := &Cluster{
 		Config: config, kinds: Everything.of(config.Clients), changed: make(chan struct{}, 1),
-		listed: map[string]bool{}, failing: map[string]error{}, details: map[string]detailsAt{},
+		failing: map[string]error{}, details: map[string]detailsAt{},
 	}
 	var answered []cache.InformerSynced
 	for i := range c.kinds {
@@ -78,7 +76,7 @@ func New(ctx context.Context, config Config) (*Cluster, error) {
 			return nil, err
 		}
 		c.informers = append(c.informers, informer)
-		answered = append(answered, func() bool { return informer.HasSynced() || c.refusal(k, false) != nil })
+		answered = append(answered, func() bool { return informer.HasSynced() || c.refusal(k) != nil })
 	}
 	ctx, stop := context.WithCancel(ctx)
 	for _, informer := range c.informers {

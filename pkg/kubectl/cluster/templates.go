@@ -36,7 +36,7 @@ func (r *factsReader) readTemplate(ctx context.Context, reference corev1.ObjectR
 	case apierrors.IsNotFound(err):
 		r.facts.Templates[key] = lint.Template{Problem: remediation.Missing(reference).Message, Others: r.namesOf(ctx, step.TemplateKind())}
 	case err != nil:
-		return r.miss(resource, "get", err)
+		return r.miss(&r.facts.Snapshot, "get", resource, err)
 	default:
 		r.facts.Templates[key] = lint.Template{Object: object.ParseTemplate(read)}
 	}

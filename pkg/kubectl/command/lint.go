@@ -16,6 +16,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/admission"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/cluster"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/lint"
+	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
 )
 
 // factsTimeout is how long a cluster is waited for when files are linted: without it, they are
@@ -89,7 +90,6 @@ func (r *root) runLint(ctx context.Context, options *lintOptions, args []string)
 	if err != nil {
 		return err
 	}
-	facts.Merge(objects)
 	report := lint.NewReport(objects, facts)
 	report.Offline = options.offline
 	if err := r.show(&options.out, "LintReport", report, report.Print); err != nil {
@@ -218,19 +218,18 @@ func judge(ctx context.Context, rules *admission.Rules, object *unstructured.Uns
 }
 
 // factsAbout asks the cluster about objects of files, if there is one.
-func (r *root) factsAbout(ctx context.Context, objects []lint.Object, offline bool) (*lint.Facts, error) {
+func (r *root) factsAbout(ctx context.Context, objects []lint.Object, offline bool) (facts *lint.Facts, err error) {
 	if offline {
 		return &lint.Facts{}, nil
 	}
-	clients, err := r.clients()
-	if err != nil {
-		return cluster.NoFacts(err), nil
-	}
 	limited, cancel := context.WithTimeout(ctx, factsTimeout)
 	defer cancel()
-	facts, err := cluster.ReadFacts(limited, clients, objects)
+	clients, err := r.clients()
+	if err == nil {
+		facts, err = cluster.ReadFacts(limited, clients, objects)
+	}
 	if err != nil && ctx.Err() == nil {
-		return cluster.NoFacts(err), nil
+		return &lint.Facts{Snapshot: view.Snapshot{Missing: []view.Missing{{Resource: "the cluster", Reason: err.Error()}}}}, nil
 	}
 	return facts, err
 }

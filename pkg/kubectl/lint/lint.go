@@ -48,8 +48,6 @@ type Finding struct {
 
 // Facts are the known facts about a cluster.
 type Facts struct {
-	// Asked means that there is a cluster. Otherwise nothing is known.
-	Asked bool
 	// Snapshot has the Nodes and the health checks of the cluster. Objects that are to be applied replace the
 	// existing ones.
 	view.Snapshot
@@ -172,15 +170,6 @@ func (f *findings) unknownType(path string, kind corev1.NodeConditionType, nodes
 	default:
 		f.advise(path, "check the name, and whether what sets it runs", "No selected node has a condition %s", kind)
 	}
-}
-
-// some names the first of many, and says how many there are.
-func some(names []string) string {
-	const most = 3
-	if len(names) <= most {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 }
 
 // sorted returns errors by field, because the API server names them in any order, and then advice in the order in which it was

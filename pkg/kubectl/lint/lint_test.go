@@ -87,7 +87,7 @@ func machines(n int, labels ...string) (list []*machinehealth.Machine) {
 
 // aCluster returns facts about a cluster with these nodes.
 func aCluster(list ...[]*corev1.Node) *Facts {
-	facts := &Facts{Asked: true, NodesKnown: true}
+	facts := &Facts{NodesKnown: true}
 	for _, some := range list {
 		facts.Nodes = append(facts.Nodes, some...)
 	}

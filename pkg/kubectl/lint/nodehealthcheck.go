@@ -142,7 +142,7 @@ func (f *findings) overlaps(nhc *v1alpha1.NodeHealthCheck, selected []*corev1.No
 		}
 		if len(shared) > 0 {
 			f.advise("spec.selector", "make the selectors disjoint", "NodeHealthCheck %s selects %s of these, too (%s): whichever begins first remediates, with its own limits",
-				other.Name, view.Counted(len(shared), "node"), some(shared))
+				other.Name, view.Counted(len(shared), "node"), view.Some(shared, 3))
 		}
 	}
 }
@@ -266,7 +266,7 @@ func (f *findings) template(path string, steps []remediation.Step, step remediat
 	}
 	switch known := facts.Templates[ReferenceOf(&step.Reference)]; {
 	case known.Problem != "" && len(known.Others) > 0:
-		f.advise(path, do+": there is "+some(known.Others), "%s", known.Problem)
+		f.advise(path, do+": there is "+view.Some(known.Others, 3), "%s", known.Problem)
 	case known.Problem != "":
 		f.advise(path, do, "%s", known.Problem)
 	case known.Object != nil:

@@ -20,9 +20,9 @@ func (r *Report) Print(printer *view.Printer) {
 		object := &r.Objects[i]
 		switch {
 		case object.Skipped:
-			rest = append(rest, []view.Cell{view.Text(title(object) + ": "), {Text: "skipped, " + object.Reason, Style: view.Faint}})
+			rest = append(rest, []view.Cell{view.Text(object.Title() + ": "), {Text: "skipped, " + object.Reason, Style: view.Faint}})
 		case len(object.Findings) == 0:
-			rest = append(rest, []view.Cell{view.Text(title(object) + ": "), {Text: "ok", Style: view.Good}})
+			rest = append(rest, []view.Cell{view.Text(object.Title() + ": "), {Text: "ok", Style: view.Good}})
 		default:
 			sections.Tables(found(object))
 		}
@@ -41,23 +41,19 @@ func (r *Report) Print(printer *view.Printer) {
 	sections.Lines(append(last, view.Partial(r.Missing)...))
 }
 
-// title names an object and its file.
-func title(object *Object) string {
-	name := object.Name
-	if object.Namespace != "" {
-		name = object.Namespace + "/" + name
+// Title names an object and its file.
+func (o *Object) Title() string {
+	name := strings.TrimSpace(o.Kind + " " + strings.TrimPrefix(o.Namespace+"/"+o.Name, "/"))
+	if o.Source == "" || name == "" {
+		return cmp.Or(name, o.Source)
 	}
-	name = strings.TrimSpace(object.Kind + " " + name)
-	if object.Source == "" || name == "" {
-		return cmp.Or(name, object.Source)
-	}
-	return object.Source + ": " + name
+	return o.Source + ": " + name
 }
 
 // found is a table of the findings about an object.
 func found(object *Object) view.Table {
 	findings := object.Findings
-	table := view.Table{Title: title(object), Header: []string{"SEVERITY", "FIELD", "WHAT, AND WHAT TO DO"}}
+	table := view.Table{Title: object.Title(), Header: []string{"SEVERITY", "FIELD", "WHAT, AND WHAT TO DO"}}
 	inFile := slices.ContainsFunc(findings, func(finding Finding) bool { return finding.Line > 0 })
 	if inFile {
 		table.Header = slices.Insert(table.Header, 1, "LINE")

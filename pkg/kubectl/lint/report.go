@@ -90,22 +90,11 @@ func (o *Object) RefuseUnknown(field string) {
 	})
 }
 
-// Merge replaces objects of the cluster by the objects that are to be applied.
-func (f *Facts) Merge(objects []Object) {
-	for _, object := range objects {
-		switch accepted := object.Accepted.(type) {
-		case *v1alpha1.NodeHealthCheck:
-			f.NodeHealthChecks = view.Replaced(f.NodeHealthChecks, accepted)
-		case *nhcv1alpha1.RemediationBudget:
-			f.Budgets = view.Replaced(f.Budgets, accepted)
-		case *machinev1beta1.MachineHealthCheck:
-			f.MachineHealthChecks = view.Replaced(f.MachineHealthChecks, accepted)
-		}
-	}
-}
-
-// NewReport adds advice to the objects, and counts what was found.
+// NewReport adds advice to the objects, which take the place of those of the cluster, and counts what was found.
 func NewReport(objects []Object, facts *Facts) *Report {
+	for _, object := range objects {
+		facts.Apply(object.Accepted)
+	}
 	report := &Report{Objects: objects, Missing: facts.Missing}
 	for i := range objects {
 		object := &objects[i]

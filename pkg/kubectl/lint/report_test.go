@@ -30,10 +30,9 @@ func TestReport(t *testing.T) {
 	}
 	facts := aCluster(nodes(3, "node", "pool=a"), nodes(3, "other", "pool=b"))
 	facts.NodeHealthChecks = []*v1alpha1.NodeHealthCheck{nhcNamed(t, "all", `selector: {matchExpressions: [{key: pool, operator: Exists}]}`)}
-	facts.Merge(objects)
+	report := NewReport(objects, facts)
 	require.Len(t, facts.NodeHealthChecks, 2)
 	require.Len(t, facts.MachineHealthChecks, 1)
-	report := NewReport(objects, facts)
 	require.Equal(t, []int{4, 5, 6}, []int{report.Errors, report.Advice, report.Linted()})
 	require.Equal(t, "4 errors and 5 pieces of advice in 6 objects.", report.Summary())
 	require.Equal(t, "y", report.Objects[3].Findings[0].What)

@@ -12,7 +12,6 @@ import (
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
-	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 )
 
 // fail makes a node Ready=Unknown, as one whose kubelet does not answer any more.
@@ -34,14 +33,14 @@ func (w *world) fail(name string, now time.Time) {
 	default:
 		(*conditions)[i] = failed
 	}
-	w.replace(node)
+	w.set(name, node)
 	w.journal.add(Line{Nodes: []string{name}, What: Fails, Why: "Ready=Unknown"}, now)
 }
 
 // recover makes a node healthy: it gets Ready=True, and has no other condition that matches a rule.
 func (w *world) recover(name, why string, now time.Time) {
 	node := w.nodes[name]
-	if node == nil || !w.unhealthy(node) {
+	if w.harm(node) == "" {
 		return
 	}
 	node = node.DeepCopy()
@@ -53,13 +52,8 @@ func (w *world) recover(name, why string, now time.Time) {
 			ready.Status, ready.Reason, ready.LastTransitionTime = corev1.ConditionTrue, "Simulated", metav1.NewTime(now.Truncate(time.Second))
 		}
 	}
-	w.replace(node)
+	w.set(name, node)
 	w.journal.add(Line{Nodes: []string{name}, What: Recovers, Why: why}, now)
-}
-
-// unhealthy reports whether a node is not ready, or has a condition that a check is about.
-func (w *world) unhealthy(node *corev1.Node) bool {
-	return !remediation.Ready(node) || slices.ContainsFunc(node.Status.Conditions, w.matches)
 }
 
 // matches reports whether a rule of a check matches a condition.

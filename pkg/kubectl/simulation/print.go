@@ -71,20 +71,14 @@ func timelineTable(result *Result, when func(metav1.Duration) string) view.Table
 		if several {
 			row = append(row, view.Text(cmp.Or(line.Check, view.Unknown)))
 		}
-		row = append(row, view.Text(cmp.Or(someNodes(line.Nodes), view.Unknown)), view.Cell{Text: string(line.What), Style: happenings[line.What]}, view.Text(cmp.Or(line.Why, view.Unknown)))
+		row = append(row, view.Text(cmp.Or(view.Some(line.Nodes, someNodes), view.Unknown)), view.Cell{Text: string(line.What), Style: happenings[line.What]}, view.Text(cmp.Or(line.Why, view.Unknown)))
 		table.Add(row...)
 	}
 	return table
 }
 
-// someNodes names the first of many nodes, and says how many there are.
-func someNodes(names []string) string {
-	const most = 2
-	if len(names) <= most+1 {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
-}
+// someNodes is how many nodes a line names.
+const someNodes = 3
 
 // simulated returns the numbers in sentences.
 func simulated(result *Result) []string {
@@ -111,7 +105,7 @@ func left(summary *Summary) (lines []string) {
 		nodes []string
 	}{{"under remediation", summary.StillRemediated}, {"waiting", summary.StillWaiting}, {"without a step that is left", summary.StillExhausted}} {
 		if len(left.nodes) > 0 {
-			lines = append(lines, fmt.Sprintf("At the end, %s %s: %s.", view.Counted(len(left.nodes), "node"), left.what, someNodes(left.nodes)))
+			lines = append(lines, fmt.Sprintf("At the end, %s %s: %s.", view.Counted(len(left.nodes), "node"), left.what, view.Some(left.nodes, someNodes)))
 		}
 	}
 	return lines
