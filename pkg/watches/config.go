@@ -57,6 +57,6 @@ const probeInterval = 15 * time.Second
 func ReadOnly(kube kubernetes.Interface, client dynamic.Interface, crds cache.SharedIndexInformer, freshness *Freshness) Config {
 	return Config{
 		Client: client, Discovery: kube.Discovery(), Access: kube.AuthorizationV1().SelfSubjectAccessReviews(),
-		Verbs: []string{"get", "list", "watch"}, CRDs: crdsIn(crds), Freshness: freshness,
+		Verbs: readingVerbs, CRDs: crdsIn(crds), Freshness: freshness,
 	}
 }

@@ -28,8 +28,14 @@ func (s *Set[K]) reconcile(ctx context.Context, key K) {
 	}
 	found, err := s.probe(ctx, key)
 	if err == nil && s.newlyForbidden(k, found) {
+		// An API server that has just started refuses everything until it has read the roles.
 		logger.V(2).Info("A permission was refused, asking again", "after", confirmAfter)
-		found, err = s.debounceForbidden(ctx, key)
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(confirmAfter):
+			found, err = s.probe(ctx, key)
+		}
 	}
 	var settled bool
 	if err == nil {
@@ -55,24 +61,7 @@ func (s *Set[K]) reconcile(ctx context.Context, key K) {
 func (s *Set[K]) newlyForbidden(k *kind, found found) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return isForbidden(found.err) && (!isForbidden(k.err) || k.err.Error() != found.err.Error())
-}
-
-// debounceForbidden probes a kind again after a moment. An API server that has just
-// started refuses everything until it has read the roles. Until then the state of the kind
-// stays as it was.
-func (s *Set[K]) debounceForbidden(ctx context.Context, key K) (found, error) {
-	select {
-	case <-ctx.Done():
-		return found{}, ctx.Err()
-	case <-time.After(confirmAfter):
-		return s.probe(ctx, key)
-	}
-}
-
-func isForbidden(err error) bool {
-	_, forbidden := errors.AsType[*ForbiddenError](err)
-	return forbidden
+	return found.mapping != nil && found.err != nil && (k.err == nil || k.err.Error() != found.err.Error())
 }
 
 // update stores the result of a probe as the state of the kind, and notifies the owners of
@@ -85,7 +74,7 @@ func (s *Set[K]) update(ctx context.Context, key K, k *kind, found found) (bool,
 	}
 	before := *k
 	err := s.apply(ctx, key, k, found)
-	settled := k.settled(found)
+	settled := found.err == nil || found.gone // Then an event comes.
 	changed := k.differs(&before)
 	if s.needless(k) {
 		s.drop(key, k)
@@ -121,19 +110,6 @@ func (s *Set[K]) apply(ctx context.Context, key K, k *kind, found found) error {
 	}
 	k.informer = started
 	return nil
-}
-
-// settled reports whether the kind need not be probed again before an event: it is watched, or it is gone. After a CRD
-// of its group has changed, discovery may still name a version that is not served any more. s.mu must be held.
-func (k *kind) settled(found found) bool {
-	if found.err != nil {
-		return found.gone
-	}
-	if k.attempts == 0 || len(found.versions) < 2 { // The end of the only version ends the watch.
-		return true
-	}
-	k.attempts--
-	return false
 }
 
 // fail records why a kind could not be probed, and returns false if it is not wanted any

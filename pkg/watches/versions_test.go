@@ -66,7 +66,7 @@ func TestVersionsOfAKind(t *testing.T) {
 		kinds.Refresh(kind.Group)
 		synctest.Wait()
 		w.change(func() { w.served.Delete(reboot) })
-		pass(time.Second)
+		pass(refreshAgain)
 		_, err = kinds.MappingIn(kind, reboot.Version)
 		require.True(t, meta.IsNoMatchError(err), "%v", err)
 		require.NotEmpty(t, w.notified(), "its owners are told")

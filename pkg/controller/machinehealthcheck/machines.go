@@ -108,7 +108,7 @@ func isRemediating(machine *machinehealth.Machine) bool {
 
 // machinesKnown reports whether all watched Machines have been read. An API that is not served has none.
 func (c *Controller) machinesKnown() bool {
-	wanted := c.machines.Wanted(machineOwner)
+	wanted := c.machines.Kinds()
 	for _, kind := range machineKinds {
 		if !wanted.Has(kind) {
 			continue
