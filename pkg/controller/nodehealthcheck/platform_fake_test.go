@@ -55,7 +55,7 @@ func (w *fakePlatform) ServerGroupsWithContext(context.Context) (*metav1.APIGrou
 	defer w.mu.Unlock()
 	list := &metav1.APIGroupList{}
 	for gvk := range w.served {
-		list.Groups = append(list.Groups, metav1.APIGroup{Name: gvk.Group, PreferredVersion: metav1.GroupVersionForDiscovery{Version: gvk.Version}})
+		list.Groups = append(list.Groups, metav1.APIGroup{Name: gvk.Group, Versions: []metav1.GroupVersionForDiscovery{{GroupVersion: gvk.GroupVersion().String()}}})
 	}
 	return list, nil
 }

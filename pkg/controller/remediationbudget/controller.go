@@ -127,7 +127,7 @@ func New(ctx context.Context, config Config) (*Controller, error) {
 	config.Freshness.Subscribe(c.changed)
 	c.kinds.Want(Name, sets.New(kind))
 	s := watches.NewSubscription(ctx)
-	s.SubscribeCRDs(config.CRDs, func(_, group string) { c.kinds.Refresh(group) })
+	s.SubscribeCRDs(config.CRDs, c.kinds.Refresh)
 	return c, s.Err
 }
 
