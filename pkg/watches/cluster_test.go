@@ -141,9 +141,10 @@ func newFakeCluster(change func(*Config)) *fakeCluster {
 	w.client.PrependWatchReactor("*", w.watch)
 	config := Config{
 		Name: "test", Client: slowClient{FakeDynamicClient: w.client, fakeCluster: w}, Discovery: w, Access: access.SelfSubjectAccessReviews(),
-		Verbs: []string{"get", "list", "watch"},
-		CRDs:  func(string) ([]string, bool) { return nil, false },
-		Parse: func(u *unstructured.Unstructured) runtime.Object { return &parsed{Unstructured: *u} },
+		Verbs:     []string{"get", "list", "watch"},
+		CRDs:      func(string) ([]string, bool) { return nil, false },
+		Freshness: NewFreshness(),
+		Parse:     func(u *unstructured.Unstructured) runtime.Object { return &parsed{Unstructured: *u} },
 		Handler: cache.ResourceEventHandlerFuncs{
 			AddFunc:    func(object any) { w.saw("add", object) },
 			UpdateFunc: func(_, object any) { w.saw("update", object) },

@@ -36,7 +36,7 @@ type Config struct {
 	Indexers cache.Indexers
 	// Handler receives the events of every watched kind.
 	Handler cache.ResourceEventHandler
-	// Freshness follows the caches. Without one, the set has its own.
+	// Freshness follows the caches.
 	Freshness *Freshness
 	// Changed is called with the owners of a kind when its state has changed. With Keep, there may be none.
 	Changed func(owners []string)

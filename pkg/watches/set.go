@@ -108,9 +108,6 @@ type kind struct {
 
 // NewSet returns a set without kinds. It starts nothing: that happens in Run.
 func NewSet[K Key](config Config) *Set[K] {
-	if config.Freshness == nil {
-		config.Freshness = NewFreshness()
-	}
 	return &Set[K]{
 		config: config,
 		kinds:  map[K]*kind{},
