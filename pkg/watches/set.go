@@ -103,8 +103,6 @@ type kind struct {
 	// informer is set while the kind is watched. last is the cache of the informer before, if that was filled.
 	informer *informer
 	last     cache.Indexer
-	// attempts is how often an optional kind that is not served is probed again.
-	attempts int
 }
 
 // NewSet returns a set without kinds. It starts nothing: that happens in Run.
@@ -116,7 +114,7 @@ func NewSet[K Key](config Config) *Set[K] {
 		config: config,
 		kinds:  map[K]*kind{},
 		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
-			workqueue.NewTypedItemExponentialFailureRateLimiter[K](250*time.Millisecond, config.Interval),
+			workqueue.NewTypedItemExponentialFailureRateLimiter[K](250*time.Millisecond, probeInterval),
 			workqueue.TypedRateLimitingQueueConfig[K]{Name: config.Name},
 		),
 	}
@@ -202,19 +200,6 @@ func (s *Set[K]) drop(key K, k *kind) {
 	s.queue.Forget(key)
 }
 
-// Wanted returns the kinds that owner wants.
-func (s *Set[K]) Wanted(owner string) sets.Set[K] {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	wanted := sets.New[K]()
-	for key, k := range s.kinds {
-		if k.owners.Has(owner) {
-			wanted.Insert(key)
-		}
-	}
-	return wanted
-}
-
 // Kinds returns the kinds that any owner wants.
 func (s *Set[K]) Kinds() sets.Set[K] {
 	s.mu.RLock()
@@ -223,21 +208,20 @@ func (s *Set[K]) Kinds() sets.Set[K] {
 }
 
 // Refresh probes the kinds of an API group again, because a CRD of it came, went or
-// changed.
+// changed. Discovery follows within a second or two.
 func (s *Set[K]) Refresh(group string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for key, k := range s.kinds {
+	for key := range s.kinds {
 		if parts(key).Group == group {
-			k.attempts = refreshAttempts
 			s.Recheck(key)
+			s.queue.AddAfter(key, refreshAgain)
 		}
 	}
 }
 
-// refreshAttempts is how often an optional kind is probed after a CRD of its group has
-// changed. Discovery follows within seconds, and these attempts take longer.
-const refreshAttempts = 7
+// refreshAgain is the time between two probes of a kind after a CRD of its group has changed.
+const refreshAgain = 2 * time.Second
 
 // Recheck probes a kind again, because a request for it was refused.
 func (s *Set[K]) Recheck(key K) {
