@@ -49,7 +49,7 @@ The address has a token in it: who knows it sees what you may see. Ctrl-C ends i
 		Example: `  kubectl nhc dashboard
   kubectl nhc dashboard --port 8080`,
 		GroupID: looking,
-		Args:    noName,
+		Args:    cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			if port < 0 || port > math.MaxUint16 {
 				return &cluster.Error{Sentence: "Give a --port from 1 to 65535, or leave it out for any that is free."}

@@ -118,16 +118,8 @@ func (r *root) show(out *output, kind string, value any, people func(*view.Print
 	}
 	printer := r.printer()
 	people(printer)
-	return printed(printer)
+	return printer.Err()
 }
 
 // printer returns a printer for people.
 func (r *root) printer() *view.Printer { return view.NewPrinter(r.Out, r.terminalOptions()) }
-
-// printed returns the error of a printer.
-func printed(printer *view.Printer) error {
-	if err := printer.Err(); err != nil {
-		return fmt.Errorf("writing the output: %w", err)
-	}
-	return nil
-}

@@ -124,23 +124,19 @@ func (s *scope) targets(ctx context.Context, clients *cluster.Clients, args []st
 		}
 		return targets, nil
 	case s.all:
-		snapshot, err := cluster.Read(ctx, clients, cluster.Kinds{MachineHealthChecks: true})
-		if err != nil {
-			return nil, err
+		snapshot, readErr := cluster.Read(ctx, clients, cluster.Kinds{MachineHealthChecks: true})
+		if readErr != nil {
+			return nil, readErr
 		}
 		args = view.Checks(snapshot)
 		if len(snapshot.Missing) > 0 {
 			err = &cluster.Error{Sentence: "MachineHealthChecks are left out. " + snapshot.Missing[0].Reason}
 		}
-		for _, name := range args {
-			targets = append(targets, targetOf(name))
-		}
-		return targets, err
 	}
 	for _, name := range args {
 		targets = append(targets, targetOf(name))
 	}
-	return targets, nil
+	return targets, err
 }
 
 // errNoReason says that a reason is missing.

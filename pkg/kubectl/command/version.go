@@ -14,7 +14,7 @@ func (r *root) version() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "version",
 		Short: "Print the version of the plugin",
-		Args:  noName,
+		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			version := buildinfo.Version()
 			if out.forPeople() {
