@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/budget"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/cluster"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
 )
@@ -232,12 +233,12 @@ func (c *change) stops(ctx context.Context) error {
 	}
 	var errs []error
 	for j := range budgets.Items {
-		budget := &budgets.Items[j]
-		if !view.StopsAll(budget) || budget.Name == theCluster.name && c.dryRun != "" {
+		one := &budgets.Items[j]
+		if !budget.Parse(one).StopsAll() || one.Name == theCluster.name && c.dryRun != "" {
 			continue
 		}
-		reason := strings.ReplaceAll(strings.TrimSuffix(cmp.Or(budget.Spec.Reason, "no reason is given"), "."), "\n", "; ")
-		errs = append(errs, found{&cluster.Error{Sentence: fmt.Sprintf("RemediationBudget %s still lets nothing begin: %s. To end it: %s", budget.Name, reason, view.EndOf(budget))}})
+		reason := strings.ReplaceAll(strings.TrimSuffix(cmp.Or(one.Spec.Reason, "no reason is given"), "."), "\n", "; ")
+		errs = append(errs, found{&cluster.Error{Sentence: fmt.Sprintf("RemediationBudget %s still lets nothing begin: %s. To end it: %s", one.Name, reason, view.EndOf(one))}})
 	}
 	return errors.Join(errs...)
 }

@@ -112,13 +112,13 @@ func (r *root) watchStatus(ctx context.Context, clients *cluster.Clients, out *o
 			defer ticker.Stop()
 			tick = ticker.C
 		}
-		for last := ""; ; {
+		for {
 			state := source.State()
 			overview, err := show(state.Snapshot)
 			switch {
 			case err != nil:
 			case out.forPeople():
-				last, err = r.draw(overview, out, last)
+				err = r.draw(overview, out)
 			default:
 				err = r.printOverview(overview, out)
 			}
@@ -135,22 +135,15 @@ func (r *root) watchStatus(ctx context.Context, clients *cluster.Clients, out *o
 	})
 }
 
-// draw prints an overview unless it is the last one. On a terminal it takes the place of that, without a moment in which
-// nothing is there. Elsewhere an empty line separates them.
-func (r *root) draw(overview *view.Overview, out *output, last string) (drawn string, err error) {
+// draw prints an overview. On a terminal it takes the place of the last one, without a moment in which nothing is there.
+// Elsewhere an empty line follows.
+func (r *root) draw(overview *view.Overview, out *output) error {
 	var text strings.Builder
 	overview.Print(view.NewPrinter(&text, r.terminalOptions()), out.format == formatWide)
-	drawn = text.String()
-	switch _, terminal := r.isTerminal(); {
-	case drawn == last:
-		return drawn, nil
-	case terminal:
-		return drawn, r.print(home + strings.ReplaceAll(drawn, "\n", clearLine+"\n") + clearBelow)
-	case last != "":
-		return drawn, r.print("\n" + drawn)
-	default:
-		return drawn, r.print(drawn)
+	if _, terminal := r.isTerminal(); terminal {
+		return r.print(home + strings.ReplaceAll(text.String(), "\n", clearLine+"\n") + clearBelow)
 	}
+	return r.print(text.String() + "\n")
 }
 
 // follow follows the cluster while a function runs.

@@ -145,9 +145,6 @@ func Checks(snapshot *Snapshot) []string {
 	return names
 }
 
-// timestamp is how an instant is printed in a history.
-const timestamp = "2006-01-02 15:04:05"
-
 // Table is a table of the episodes, with more columns if it is wide.
 func (h *History) Table(wide bool) Table {
 	now := h.Time.Time
@@ -196,7 +193,7 @@ func At(t *metav1.Time, now time.Time) string {
 	if t == nil {
 		return Unknown
 	}
-	return t.In(now.Location()).Format(timestamp)
+	return t.In(now.Location()).Format(time.DateTime)
 }
 
 // After returns how long after the detection something was.

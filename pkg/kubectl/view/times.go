@@ -41,7 +41,7 @@ func Clock(t *metav1.Time, now time.Time) string {
 	if local.YearDay() == now.YearDay() && local.Year() == now.Year() {
 		return local.Format(time.TimeOnly)
 	}
-	return local.Format("2006-01-02 15:04:05")
+	return local.Format(time.DateTime)
 }
 
 // SinceWhen returns an instant with how long ago that was.
