@@ -57,7 +57,7 @@ func testPluginDashboard(viewer *user) {
 		for path, want := range map[string]string{
 			"node?name=" + node: "Node " + node, "check?name=" + viewer.scenario.name: "History of " + viewer.scenario.name, "history": "Episodes", "assets/script.js": "EventSource",
 		} {
-			status, text := viewer.page(address+path)
+			status, text := viewer.page(address + path)
 			require.Equal(viewer.t, http.StatusOK, status, path)
 			require.Contains(viewer.t, text, want, path)
 		}
@@ -67,7 +67,7 @@ func testPluginDashboard(viewer *user) {
 	blind.dashboard(func(address string) {
 		_, overview := blind.page(address)
 		require.Contains(blind.t, overview, "Without nodes. You may not list nodes: ask for the ClusterRole nhc-view.")
-		_, page := blind.page(address+"node?name="+node)
+		_, page := blind.page(address + "node?name=" + node)
 		require.Contains(blind.t, page, "Without leases. You may not get leases: ask for the ClusterRole nhc-operate.")
 	})
 	stranger := &user{scenario: viewer.scenario, name: "system:discovery-of-" + viewer.scenario.name}
