@@ -61,9 +61,7 @@ type kind struct {
 	version schema.GroupVersion
 	// required means that without it there is no snapshot.
 	required bool
-	// quiet means that its changes are no reason to look again.
-	quiet  bool
-	object runtime.Object
+	object   runtime.Object
 	// client is the client for list and watch. Clients in tests cannot do everything that an API
 	// server can.
 	client any
@@ -102,7 +100,7 @@ func (c *Clients) leader() kind {
 		return options
 	}
 	return kind{
-		resource: leaderLeases, quiet: true, object: &coordinationv1.Lease{}, client: c.Kube,
+		resource: leaderLeases, object: &coordinationv1.Lease{}, client: c.Kube,
 		list: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			return client.List(ctx, named(options))
 		},

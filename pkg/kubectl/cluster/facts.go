@@ -7,6 +7,7 @@ import (
 	"context"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -28,7 +29,7 @@ func ReadFacts(ctx context.Context, clients *Clients, objects []lint.Object) (*l
 	if err != nil {
 		return nil, err
 	}
-	facts := &lint.Facts{Snapshot: *snapshot, MachinesKnown: map[string]bool{}, Templates: map[lint.Reference]lint.Template{}}
+	facts := &lint.Facts{Snapshot: *snapshot, MachinesKnown: map[string]bool{}, Templates: map[corev1.ObjectReference]lint.Template{}}
 	facts.NodesKnown = !slices.ContainsFunc(facts.Missing, func(missing view.Missing) bool { return missing.Resource == nodes })
 	reader := &factsReader{Clients: clients, facts: facts}
 	for i := range objects {

@@ -46,7 +46,7 @@ func (c *Cluster) inform(k *kind) (cache.SharedIndexInformer, error) {
 	_, addErr := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(any) { c.change() }, DeleteFunc: func(any) { c.change() },
 		UpdateFunc: func(any, any) {
-			if !k.quiet {
+			if k.resource != leaderLeases { // Which is renewed all the time.
 				c.change()
 			}
 		},

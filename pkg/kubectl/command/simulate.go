@@ -62,7 +62,7 @@ Templates are taken to exist, and Machines are not looked at: kubectl nhc lint c
   kubectl nhc simulate -f nhc.yaml -f budget.yaml --nodes nodes.yaml --fail a-1,a-2,a-3 --for 2h
   kubectl nhc simulate --replay storm.json -f new.yaml`,
 		GroupID: looking,
-		Args:    noName,
+		Args:    cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			return r.runSimulate(command.Context(), &options)
 		},

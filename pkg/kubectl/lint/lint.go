@@ -15,7 +15,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
 	"github.com/nhc-controller/nhc-controller/pkg/machinehealth"
@@ -57,18 +56,7 @@ type Facts struct {
 	Machines      []*machinehealth.Machine
 	MachinesKnown map[string]bool
 	// Templates are the known templates.
-	Templates map[Reference]Template
-}
-
-// Reference identifies a template.
-type Reference struct {
-	schema.GroupVersionKind
-	Namespace, Name string
-}
-
-// ReferenceOf returns the identity of a template.
-func ReferenceOf(reference *corev1.ObjectReference) Reference {
-	return Reference{GroupVersionKind: reference.GroupVersionKind(), Namespace: reference.Namespace, Name: reference.Name}
+	Templates map[corev1.ObjectReference]Template
 }
 
 // Template has the known facts about a template.

@@ -28,17 +28,14 @@ func (r *Report) Print(printer *view.Printer) {
 		}
 	}
 	sections.Lines(rest)
-	var last [][]view.Cell
-	switch {
-	case r.Linted() == 0:
-		last = append(last, []view.Cell{view.Text("There is nothing to lint: no NodeHealthCheck, MachineHealthCheck or RemediationBudget.")})
-	default:
-		last = append(last, []view.Cell{view.Text(r.Summary())})
+	last := []string{r.Summary()}
+	if r.Linted() == 0 {
+		last = []string{"There is nothing to lint: no NodeHealthCheck, MachineHealthCheck or RemediationBudget."}
 	}
 	if r.Offline {
-		last = append(last, []view.Cell{view.Text("No cluster was asked: what depends on nodes and templates is not checked.")})
+		last = append(last, "No cluster was asked: what depends on nodes and templates is not checked.")
 	}
-	sections.Lines(append(last, view.Partial(r.Missing)...))
+	sections.Lines(append(view.Lines(last...), view.Partial(r.Missing)...))
 }
 
 // Title names an object and its file.

@@ -9,8 +9,6 @@
 package simulation
 
 import (
-	"cmp"
-	"slices"
 	"strings"
 	"time"
 
@@ -131,13 +129,6 @@ type Summary struct {
 type Wait struct {
 	Node string          `json:"node"`
 	For  metav1.Duration `json:"for"`
-}
-
-// sortedBy returns a sorted copy of a list.
-func sortedBy[T any](list []T, name func(T) string) []T {
-	sorted := slices.Clone(list)
-	slices.SortStableFunc(sorted, func(a, b T) int { return cmp.Compare(name(a), name(b)) })
-	return sorted
 }
 
 // ParseChanges reads a text as --fail has it: NODE[,NODE...][@TIME]. It returns the part

@@ -25,29 +25,17 @@ func (r *Result) Print(printer *view.Printer, recorded *time.Location) {
 			return view.Clock(&metav1.Time{Time: start.Add(after.Duration)}, start)
 		}
 	}
-	sections.Begin()
+	timeline := timelineTable(r, when)
+	sections.Tables(timeline)
 	switch {
-	case len(r.Timeline) > 0:
-		printer.Table(timelineTable(r, when))
+	case len(timeline.Rows) > 0:
 	case recorded != nil:
-		printer.Line(0, view.Text("Nothing happens: no node is unhealthy for these NodeHealthChecks."))
+		sections.Lines(view.Lines("Nothing happens: no node is unhealthy for these NodeHealthChecks."))
 	default:
-		printer.Line(0, view.Text("Nothing happens: no node is unhealthy, and none fails. Have some fail with --fail."))
+		sections.Lines(view.Lines("Nothing happens: no node is unhealthy, and none fails. Have some fail with --fail."))
 	}
-	sections.Begin()
-	for _, line := range simulated(r) {
-		printer.Line(2, view.Text(line))
-	}
-	notes(&sections, r)
-}
-
-// notes prints what is left out.
-func notes(s *view.Sections, result *Result) {
-	var notes [][]view.Cell
-	for _, note := range result.Notes {
-		notes = append(notes, []view.Cell{view.Text(note)})
-	}
-	s.Lines(append(notes, view.Partial(result.Missing)...))
+	sections.Lines(view.Lines(simulated(r)...))
+	sections.Lines(append(view.Lines(r.Notes...), view.Partial(r.Missing)...))
 }
 
 // happenings are the styles of what happens. All else is plain.

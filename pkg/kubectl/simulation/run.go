@@ -9,9 +9,9 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 )
 
@@ -115,12 +115,13 @@ func (w *world) notes(in *Input) (notes []string) {
 			notes = append(notes, fmt.Sprintf("No NodeHealthCheck selects node %s.", change.Node))
 		}
 	}
+	unknown := []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown}}
 	for _, c := range w.checks {
-		if len(in.Fail) > 0 && !looksAtUnknown(c.nhc) {
+		if len(in.Fail) > 0 && !health.Matches(c.nhc.Spec.UnhealthyConditions, unknown) {
 			notes = append(notes, fmt.Sprintf("NodeHealthCheck %s does not look at Ready=Unknown, which is how nodes fail here.", c.nhc.Name))
 		}
 	}
-	for _, budget := range sortedBy(in.Budgets, func(b *nhcv1alpha1.RemediationBudget) string { return b.Name }) {
+	for _, budget := range in.Budgets {
 		if budget.Spec.MachineSelector != nil {
 			notes = append(notes, fmt.Sprintf("RemediationBudget %s counts Machines, which are not simulated: it limits nothing here.", budget.Name))
 		}

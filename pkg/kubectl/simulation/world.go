@@ -53,7 +53,8 @@ func newWorld(in *Input) *world {
 	for _, b := range in.Budgets {
 		w.counts.SetBudget(budget.Parse(b), budget.PastOf(b, in.Start))
 	}
-	for _, nhc := range sortedBy(in.Checks, func(nhc *v1alpha1.NodeHealthCheck) string { return nhc.Name }) {
+	byName := func(a, b *v1alpha1.NodeHealthCheck) int { return cmp.Compare(a.Name, b.Name) }
+	for _, nhc := range slices.SortedFunc(slices.Values(in.Checks), byName) {
 		c := newCheck(w, nhc)
 		w.checks = append(w.checks, c)
 		w.resume(c, in.Start)
