@@ -38,11 +38,9 @@ func (r *root) dashboard() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "dashboard",
 		Short: "Show the same in a browser, with the history as a timeline",
-		Long: `Serves pages for a browser on this machine, and prints their address: all health checks
-and budgets, what is known about a node, and the history as a timeline. The pages follow
-the cluster. They show what you may read, and change nothing.
-
-The address has a token in it: who knows it sees what you may see. Ctrl-C ends it all.`,
+		Long: `Serves pages for a browser on this machine, and prints their address. They show what status,
+explain and history do, and follow the cluster. Who knows the address sees what you may see.
+Ctrl-C ends it all.`,
 		Example: `  kubectl nhc dashboard
   kubectl nhc dashboard --port 8080`,
 		GroupID: looking,
