@@ -13,6 +13,7 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -70,12 +71,8 @@ func (r *root) serve(ctx context.Context, pages http.Handler, port int) error {
 	if err != nil {
 		return &cluster.Error{Sentence: fmt.Sprintf("Cannot listen on port %d: choose another --port, or leave it out (%v).", port, err), Cause: err}
 	}
-	_, actual, err := net.SplitHostPort(listener.Addr().String())
-	if err != nil {
-		return fmt.Errorf("reading the address: %w", err)
-	}
-	host := net.JoinHostPort(loopback, actual)
-	door := dashboard.NewDoor(pages, rand.Text(), host, net.JoinHostPort("localhost", actual))
+	host := listener.Addr().String()
+	door := dashboard.NewDoor(pages, rand.Text(), host, strings.Replace(host, loopback, "localhost", 1))
 	server := &http.Server{
 		Handler: door, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout,
 		BaseContext: func(net.Listener) context.Context { return ctx }, // Which ends the streams of events.

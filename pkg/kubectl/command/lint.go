@@ -257,10 +257,6 @@ func (r *root) lintCluster(ctx context.Context, rules *admission.Rules, args []s
 	if err != nil {
 		return nil, nil, err
 	}
-	for _, kind := range missing {
-		if !slices.Contains(facts.Missing, kind) {
-			facts.Missing = append(facts.Missing, kind)
-		}
-	}
+	facts.Missing = append(facts.Missing, missing...)
 	return objects, facts, nil
 }

@@ -123,8 +123,3 @@ const (
 	looking     = "look"
 	intervening = "intervene"
 )
-
-// clients returns the clients of the user. An error says what to do about it.
-func (r *root) clients() (*cluster.Clients, error) {
-	return connect(r.config, r.ErrOut)
-}
