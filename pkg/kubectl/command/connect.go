@@ -26,7 +26,7 @@ const qps, burst = 50, 100
 // clients returns clients as the flags and the kubeconfig of the user say. An error says what to do about it.
 func (r *root) clients() (*cluster.Clients, error) {
 	flags := r.config
-	if raw, err := flags.ToRawKubeConfigLoader().RawConfig(); err == nil && len(raw.Clusters) == 0 && (flags.APIServer == nil || *flags.APIServer == "") {
+	if raw, err := flags.ToRawKubeConfigLoader().RawConfig(); err == nil && len(raw.Clusters) == 0 && *flags.APIServer == "" {
 		if _, err := rest.InClusterConfig(); errors.Is(err, rest.ErrNotInCluster) {
 			return nil, configError(clientcmd.ErrEmptyConfig)
 		}
@@ -45,11 +45,7 @@ func (r *root) clients() (*cluster.Clients, error) {
 	if err := errors.Join(nhcErr, kubeErr, othersErr); err != nil {
 		return nil, configError(err)
 	}
-	clients := &cluster.Clients{Kube: kube, NHC: nhc, Dynamic: others, Mapper: flags.ToRESTMapper}
-	if namespace := flags.Namespace; namespace != nil {
-		clients.Namespace = *namespace
-	}
-	return clients, nil
+	return &cluster.Clients{Kube: kube, NHC: nhc, Dynamic: others, Mapper: flags.ToRESTMapper, Namespace: *flags.Namespace}, nil
 }
 
 // configError says that it is the configuration that has to be corrected.

@@ -4,6 +4,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -94,12 +95,6 @@ func (r *root) serve(ctx context.Context, pages http.Handler, port int) error {
 
 // clusterName returns the context of the kubeconfig, empty if there is none.
 func (r *root) clusterName() string {
-	if chosen := r.config.Context; chosen != nil && *chosen != "" {
-		return *chosen
-	}
-	raw, err := r.config.ToRawKubeConfigLoader().RawConfig()
-	if err != nil {
-		return ""
-	}
-	return raw.CurrentContext
+	raw, _ := r.config.ToRawKubeConfigLoader().RawConfig()
+	return cmp.Or(*r.config.Context, raw.CurrentContext)
 }

@@ -113,6 +113,6 @@ func (r *root) explainMachine(ctx context.Context, clients *cluster.Clients, opt
 	case len(snapshot.Missing) > 0:
 		return &cluster.Error{Sentence: snapshot.Missing[0].Reason}
 	default:
-		return notFound("Machine", machine, view.MachineNames(snapshot), "kubectl get machines -A")
+		return notFound("Machine", machine, nil, "kubectl get machines -A")
 	}
 }
