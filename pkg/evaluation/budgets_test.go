@@ -35,11 +35,12 @@ func TestBudgets(t *testing.T) {
 		plan("withheld", true, remediation.Create{}),
 	}
 	plans[4].Withheld = &remediation.Withholding{Reason: v1alpha1.DecidedControlPlaneBusy}
-	require.Equal(t, []budget.Request{{Node: "begins", Since: now, Begins: true}, {Node: "leased", Since: now}, {Node: "next step", Since: now, Begins: true, Continues: true}, {Node: "refused", Since: now, Begins: true}}, Requests(plans))
+	require.Equal(t, []budget.Request{{Node: "begins", Since: now, Begins: true}, {Node: "leased", Since: now}, {Node: "next step", Since: now, Begins: true, Continues: true}, {Node: "refused", Since: now, Begins: true}}, Requests(remediation.Pointers(plans)))
 
 	policy := &remediation.Policy{Steps: []remediation.Step{{}}, Templates: []*object.Template{{}}}
 	until := now.Add(time.Minute)
-	reserved := WithholdRefused(policy, plans, map[string]*budget.Refusal{"refused": {Message: "zones a", Until: until}}, now)
+	reserved := WithholdRefused(remediation.Pointers(plans), map[string]*budget.Refusal{"refused": {Message: "zones a", Until: until}},
+		func(i int, withheld *remediation.Withholding) { policy.Withhold(&plans[i], withheld, now) })
 	require.Equal(t, []string{"begins"}, reserved)
 	require.True(t, plans[0].Creates())
 	require.False(t, plans[3].Creates())
@@ -49,16 +50,36 @@ func TestBudgets(t *testing.T) {
 	require.Equal(t, v1alpha1.DecidedControlPlaneBusy, plans[4].Withheld.Reason)
 }
 
-// TestEnds: what an attempt comes to decides whether its place stays taken (spec B3.2).
+// TestEnds: what an attempt comes to decides whether its place stays taken, also of two Machines that name one Node (spec
+// B3.2, P5).
 func TestEnds(t *testing.T) {
 	t.Parallel()
-	var results []remediation.NodeResult
-	for _, result := range []remediation.Result{remediation.Created, remediation.Adopted, remediation.Unknown, remediation.Deferred, remediation.Blocked} {
-		outcome := &remediation.Outcome{Result: result}
-		if result == remediation.Created || result == remediation.Adopted {
-			outcome.CR = &object.CR{}
-		}
-		results = append(results, remediation.NodeResult{Plan: &remediation.NodePlan{Node: &remediation.Node{Name: string(result)}}, Outcome: outcome})
+	created, adopted := remediation.Outcome{Result: remediation.Created, CR: &object.CR{}}, remediation.Outcome{Result: remediation.Adopted, CR: &object.CR{}}
+	requested, unknown := remediation.Outcome{Result: remediation.Requested}, remediation.Outcome{Result: remediation.Unknown}
+	failed, refused, deferred := remediation.Outcome{Result: remediation.Failed}, remediation.Outcome{Result: remediation.Refused}, remediation.Outcome{Result: remediation.Deferred}
+	for name, tc := range map[string]struct {
+		outcomes []remediation.Outcome
+		want     map[string]budget.Usage
+	}{
+		"its CR was created":                   {[]remediation.Outcome{created}, map[string]budget.Usage{"node": budget.Begun}},
+		"its CR was adopted":                   {[]remediation.Outcome{adopted}, map[string]budget.Usage{"node": budget.Begun}},
+		"its request was accepted":             {[]remediation.Outcome{requested}, map[string]budget.Usage{"node": budget.Begun}},
+		"it is left to the next batch":         {[]remediation.Outcome{deferred}, map[string]budget.Usage{}},
+		"P5 the answer is lost":                {[]remediation.Outcome{unknown}, map[string]budget.Usage{"node": budget.Uncertain}},
+		"the lease could not be written":       {[]remediation.Outcome{failed}, map[string]budget.Usage{"node": budget.Rejected}},
+		"something else refused it":            {[]remediation.Outcome{refused}, map[string]budget.Usage{"node": budget.Rejected}},
+		"one of two has begun":                 {[]remediation.Outcome{requested, unknown}, map[string]budget.Usage{"node": budget.Begun}},
+		"the other one of two has begun":       {[]remediation.Outcome{failed, requested}, map[string]budget.Usage{"node": budget.Begun}},
+		"one of two may have begun":            {[]remediation.Outcome{unknown, failed}, map[string]budget.Usage{"node": budget.Uncertain}},
+		"one of two is left to the next batch": {[]remediation.Outcome{refused, deferred}, map[string]budget.Usage{"node": budget.Rejected}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var results []remediation.NodeResult
+			for i := range tc.outcomes {
+				results = append(results, remediation.NodeResult{Plan: &remediation.NodePlan{Node: &remediation.Node{Name: "node"}}, Outcome: &tc.outcomes[i]})
+			}
+			require.Equal(t, tc.want, Usages(results))
+		})
 	}
-	require.Equal(t, map[string]budget.Usage{"Created": budget.Begun, "Adopted": budget.Begun, "Unknown": budget.Uncertain, "Blocked": budget.Rejected}, Usages(results))
 }

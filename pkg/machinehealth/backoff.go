@@ -155,7 +155,7 @@ func (r *RoundsByOwner) healthy(machine *Machine, b BackOff, now time.Time) {
 func (p *Policy) CountRounds(results []TargetResult, now time.Time) {
 	for _, result := range results {
 		t := result.Plan.Target
-		requested := result.Plan.Type == v1beta1.RemediationMachineDeletion && (result.Begun() || result.Outcome.Result == remediation.Unknown)
+		requested := result.Plan.Type == v1beta1.RemediationMachineDeletion && (result.Outcome.Begun() || result.Outcome.Result == remediation.Unknown)
 		if !requested || !BackOffConcerns(t.Verdict.Trigger) || t.Rounds.belongs(t.Machine.CreationTimestamp.Time) {
 			continue
 		}

@@ -21,11 +21,6 @@ type TargetResult struct {
 	Outcome *remediation.Outcome
 }
 
-// Begun reports whether the remediation of the Machine has begun by the plan.
-func (r TargetResult) Begun() bool {
-	return r.Outcome.Result == remediation.Requested || r.Outcome.NewCR() != nil
-}
-
 // Decision returns the decision about a target and its reason, after its plan was carried out. It
 // returns the zero value if there is nothing to report, and never sets Since. The same plan and
 // outcome give the same decision.

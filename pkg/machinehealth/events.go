@@ -6,10 +6,8 @@ package machinehealth
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
@@ -31,7 +29,6 @@ const (
 	reasonRemediationRemoved       = "RemediationRemoved"
 	reasonRemediationSkipped       = "RemediationSkipped"
 	reasonRemediationOverdue       = "RemediationOverdue"
-	reasonOldRemediationCR         = "OldRemediationCR"
 )
 
 // prefix begins the notes of events that OpenShift's controller does not have (spec 19.1).
@@ -119,7 +116,7 @@ func (r *reporter) begun(result TargetResult) {
 	deletion, byObject := plan.Type == v1beta1.RemediationMachineDeletion, r.Criteria.Strategy == Template
 	name, machine := r.describe(target), target.Machine
 	switch {
-	case !result.Begun():
+	case !result.Outcome.Begun():
 	case deletion:
 		r.add(machine, corev1.EventTypeNormal, reasonMachineDeleted, "Delete", "Machine "+name+" has been remediated by requesting to delete Machine object")
 	case byObject:
@@ -209,31 +206,6 @@ func (r *reporter) overdue(result TargetResult) {
 		return
 	}
 	r.both(machine, corev1.EventTypeWarning, reasonRemediationOverdue, "Wait", note)
-}
-
-// Old returns the own CRs that are older than 48 hours, and an event for each that was not among the known ones
-// (spec 17.6).
-func (p *Policy) Old(results []TargetResult, known map[types.UID]bool, now time.Time) (events []Event, old map[types.UID]bool) {
-	r := reporter{Policy: p}
-	old = map[types.UID]bool{}
-	for _, result := range results {
-		t := result.Plan.Target
-		for _, cr := range t.Own {
-			if now.Before(cr.CreationTimestamp.Add(v1alpha1.OldRemediationAge)) {
-				continue
-			}
-			old[cr.UID] = true
-			note := fmt.Sprintf(prefix+"Remediation CR of kind %s with name %s for machine %s is older than 48h", cr.Kind, cr.Name, t.Machine.Name)
-			switch {
-			case known[cr.UID]:
-			case t.Gone:
-				r.add(nil, corev1.EventTypeWarning, reasonOldRemediationCR, "Report-"+cr.Name, note)
-			default:
-				r.both(t.Machine, corev1.EventTypeWarning, reasonOldRemediationCR, "Report", note)
-			}
-		}
-	}
-	return r.events, old
 }
 
 // failing reports whether a reason is that of a failed write, which has events of its own.

@@ -11,7 +11,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	coordinationv1 "k8s.io/api/coordination/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
@@ -158,36 +157,5 @@ func TestEventsFit(t *testing.T) {
 	for _, e := range append(p.Requests(results), p.Events(results, nil, p.NewEntries(results, nil, epoch))...) {
 		require.LessOrEqual(t, len(e.Note), 1024)
 		require.LessOrEqual(t, len(e.Action), 128)
-	}
-}
-
-// TestOldCRs: an own CR is reported once when it is older than 48 hours, on the Machine and the MachineHealthCheck (spec
-// 17.6, M12.5).
-func TestOldCRs(t *testing.T) {
-	t.Parallel()
-	p := policy()
-	byTemplate(p)
-	own := cr("m")
-	old := own.CreationTimestamp.Add(48 * time.Hour)
-	note := "Warning|OldRemediationCR|[remediation] Remediation CR of kind RebootRemediation with name m for machine m is older than 48h"
-	for name, tc := range map[string]struct {
-		target Target
-		known  map[types.UID]bool
-		now    time.Time
-		want   []string
-	}{
-		"17.6 it is younger":          {target: target(machine("m"), with(own)), now: old.Add(-1)},
-		"17.6 it is old":              {target: target(machine("m"), with(own)), now: old, want: []string{"m|" + note, "check|" + note}},
-		"17.6 its Machine is gone":    {target: target(machine("m"), gone, with(own)), now: old, want: []string{"check|" + note}},
-		"17.6 it was reported":        {target: target(machine("m"), with(own)), known: map[types.UID]bool{own.UID: true}, now: old},
-		"17.6 there is none any more": {target: target(machine("m")), known: map[types.UID]bool{own.UID: true}, now: old},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			results := []TargetResult{result(p, tc.target, remediation.Outcome{}, tc.now)}
-			events, now := p.Old(results, tc.known, tc.now)
-			require.Equal(t, tc.want, eventTexts(events))
-			require.Equal(t, len(tc.target.Own) > 0 && !tc.now.Before(old), now[own.UID])
-		})
 	}
 }

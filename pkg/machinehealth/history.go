@@ -161,7 +161,7 @@ func (h *History) observe(entry *v1beta1.Remediation, result TargetResult, obser
 	h.fence(entry, result, observed)
 	switch {
 	case entry.RemediationType == v1beta1.RemediationMachineDeletion:
-	case observed && result.Begun() && result.Plan.Type == v1beta1.RemediationMachineDeletion:
+	case observed && result.Outcome.Begun() && result.Plan.Type == v1beta1.RemediationMachineDeletion:
 		entry.Closed = new(whole(h.Now)) // It has failed meanwhile, and is deleted: that is another remediation.
 	case !observed && h.Machines.Named(entry.Machine) == nil:
 		entry.Closed = new(whole(h.Now)) // The Machine is gone: something else has replaced it.
@@ -194,7 +194,7 @@ func (h *History) start(entry *v1beta1.Remediation, result TargetResult) {
 		}
 	}
 	switch {
-	case result.Begun():
+	case result.Outcome.Begun():
 		begin(h.Now, result.Plan.Type)
 	case t.Machine.Deleting():
 		if announced && h.Requested(entry.Machine) {

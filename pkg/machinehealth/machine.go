@@ -120,6 +120,18 @@ func (m *Machine) Has(annotation string) bool {
 	return present
 }
 
+// SlotName returns the name under which the Machine takes the control plane slot, and counts for RemediationBudgets: that
+// of its Node, as NodeHealthChecks know it, or its own.
+func (m *Machine) SlotName() string {
+	if m.Node != "" {
+		return m.Node
+	}
+	return SlotName(m.Namespace, m.Name)
+}
+
+// SlotName returns the name that stands for a Machine without a Node. No Node has such a name.
+func SlotName(namespace, name string) string { return "Machine " + namespace + "/" + name }
+
 // Owner returns the controller of the Machine, which replaces it, nil if there is none.
 func (m *Machine) Owner() *metav1.OwnerReference { return metav1.GetControllerOfNoCopy(m) }
 

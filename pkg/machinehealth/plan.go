@@ -45,8 +45,7 @@ type Policy struct {
 	leaseKeepers map[string]*Target
 }
 
-// Plan is the plan for one target. Its Node is the Node of the Machine, or has the name of the Machine: CRs name the one
-// or the other.
+// Plan is the plan for one target. Its Node is the Node of the Machine, or stands for the Machine.
 type Plan struct {
 	remediation.NodePlan
 	Target *Target
@@ -93,17 +92,15 @@ type planner struct {
 }
 
 func (p *Policy) plan(target *Target, withheld *remediation.Withholding, now time.Time) Plan {
-	node := &remediation.Node{Name: cmp.Or(target.Machine.Node, target.Machine.Name), ControlPlane: target.ControlPlane, Own: target.Own, Lease: target.Lease}
+	node := &remediation.Node{
+		Name: target.Machine.SlotName(), ControlPlane: target.ControlPlane, Own: target.Own, Lease: target.Lease,
+		Verdict: health.Verdict{Deadline: target.UnhealthySince},
+	}
 	if target.Node != nil {
 		node.ResourceVersion = target.Node.ResourceVersion
 	}
 	plan := planner{Plan: Plan{NodePlan: remediation.NodePlan{Node: node, Withheld: withheld}, Target: target}, Policy: p, now: now}
 	plan.decide()
-	for _, cr := range target.Own {
-		if old := cr.CreationTimestamp.Add(v1alpha1.OldRemediationAge); now.Before(old) {
-			plan.recheckAt(old)
-		}
-	}
 	plan.endStrategy()
 	plan.postpone()
 	plan.keepLease()

@@ -82,6 +82,9 @@ func (o *Outcome) NewCR() *object.CR {
 	return nil
 }
 
+// Begun reports whether a remediation has begun since the plan was made.
+func (o *Outcome) Begun() bool { return o.Result == Requested || o.NewCR() != nil }
+
 // Blocker returns the CR that has the name that was needed, nil if there is none.
 func (o *Outcome) Blocker() *object.CR {
 	if o.Result == Blocked {

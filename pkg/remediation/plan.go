@@ -19,6 +19,7 @@ import (
 
 // Node is everything that a decision about one node depends on.
 type Node struct {
+	// Name is that of the Node, or stands for a Machine without one.
 	Name string
 	// UID is that of the Node object, empty if it does not exist, and Created its
 	// creationTimestamp, zero if that is not known.
@@ -127,6 +128,15 @@ func NewPlans(policy *Policy, nodes []Node, now time.Time) []NodePlan {
 		plans = append(plans, policy.plan(&nodes[i], nil, now))
 	}
 	return plans
+}
+
+// Pointers returns pointers to plans.
+func Pointers(plans []NodePlan) []*NodePlan {
+	pointers := make([]*NodePlan, len(plans))
+	for i := range plans {
+		pointers[i] = &plans[i]
+	}
+	return pointers
 }
 
 // Withholding says why a limit over several nodes refuses the CR of a node.

@@ -94,14 +94,14 @@ var budgetBugs = []bug{
 	},
 	{
 		name: "a Machine that changes is not counted anew", rule: "B3.5", file: inMachineController + "handlers.go", unit: "test/simulation", run: "TestDeletedMachineCounts",
-		old: "		c.Budgets.NodeChanged(slotName(one))\n", new: "		_ = slotName(one)\n",
+		old: "		c.Budgets.NodeChanged(one.SlotName())\n", new: "		_ = one.SlotName()\n",
 	},
 	{
 		name: "a Node is remediated before the MachineHealthChecks are read", rule: "B3.2", file: inBudgetController + "budgets.go", unit: "test/simulation", run: "TestMachineHealthChecksUnread",
 		old: "		if !checks.HasSynced() {\n", new: "		if checks == nil {\n",
 	},
 	{
-		name: "MachineHealthChecks ask no budget", rule: "M8.5", file: inMachineController + "budgets.go", unit: "test/simulation", run: "TestNeverJoined",
-		old: "		if refusal := refusals[slotName(plan.Target.Machine)]; refusal != nil {\n", new: "		if refusal := refusals[\"\"]; refusal != nil {\n",
+		name: "MachineHealthChecks ask no budget", rule: "M8.5", file: inMachineController + "sync.go", unit: "test/simulation", run: "TestNeverJoined",
+		old: "c.AskBudgets(check, pointers(plans), func", new: "c.AskBudgets(check, pointers(nil), func",
 	},
 }

@@ -13,7 +13,7 @@ const (
 var machineBugs = []bug{
 	{
 		name: "a sync goes on when another controller leads", rule: "M4.2", file: inMachineController + "active.go", unit: "test/simulation", run: "TestNothingIsWrittenAfterwards",
-		old: "		for _, end := range a.running {\n			end()\n		}\n", new: "",
+		old: "		a.end()\n", new: "",
 	},
 	{
 		name: "Nodes that are missing are remembered for ever", rule: "M6.2", file: inMachineController + "handlers.go", unit: "test/simulation", run: "TestMissingNodesAreForgotten",
@@ -85,7 +85,7 @@ var machineBugs = []bug{
 	},
 	{
 		name: "two control plane Machines at once", rule: "M13.1", file: inMachineController + "controlplane.go",
-		old: "		found = append(found, slotHolder{memberOf(machine), slotName(machine), cause})\n", new: "		if cause == \"\" {\n			found = append(found, slotHolder{memberOf(machine), slotName(machine), cause})\n		}\n",
+		old: "		found = append(found, slotHolder{memberOf(machine), machine.SlotName(), cause})\n", new: "		if cause == \"\" {\n			found = append(found, slotHolder{memberOf(machine), machine.SlotName(), cause})\n		}\n",
 	},
 	{
 		name: "two Machines that name one Node are one for the slot", rule: "M13.1", file: "pkg/slot/member.go", unit: "pkg/controller/machinehealthcheck", run: "TestSlotTakenByOthers",
@@ -145,6 +145,6 @@ var machineBugs = []bug{
 	},
 	{
 		name: "a remediation counts for the Node that its Machine named before", rule: "B5.2", file: inMachineController + "deletions.go", unit: "test/simulation", run: "TestRemediatedMachineNamesAnotherNode",
-		old: "machine != nil {\n		return slotName(machine)\n	}\n	return one.name", new: "machine == nil {\n		return one.name\n	}\n	return one.name",
+		old: "machine != nil {\n		return machine.SlotName()\n	}\n	return one.name", new: "machine == nil {\n		return one.name\n	}\n	return one.name",
 	},
 }

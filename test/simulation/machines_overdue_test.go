@@ -130,20 +130,3 @@ func TestDeletionByOthersIsNotOverdue(t *testing.T) {
 		require.Equal(t, v1beta1.DecidedMachineDeleting, m.decision("east", machine))
 	})
 }
-
-// TestOldRemediationOfAMachine: a remediation object of a MachineHealthCheck is reported once when it is older than 48
-// hours (spec 17.6, M12.5).
-func TestOldRemediationOfAMachine(t *testing.T) {
-	t.Parallel()
-	withMachines(t, func(t *testing.T, m *machineAPI) {
-		m.addMachine(m.newSet("workers", "worker"), "a", "worker-0")
-		m.addMHC("east", "a", func(mhc *v1beta1.MachineHealthCheck) { mhc.Spec.RemediationTemplate = &m.references()[0] })
-		m.setReady("worker-0", corev1.ConditionUnknown)
-		m.sleep(31 * time.Second)
-		m.sleep(48*time.Hour - 2*time.Second)
-		require.Zero(t, m.eventsOf("Machine", "OldRemediationCR"))
-		m.sleep(time.Minute)
-		require.Equal(t, 1, m.eventsOf("Machine", "OldRemediationCR"))
-		require.Equal(t, 1, m.eventsOf(v1beta1.Kind, "OldRemediationCR"))
-	})
-}

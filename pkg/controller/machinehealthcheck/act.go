@@ -24,17 +24,27 @@ import (
 
 // act carries out the plans, and keeps what the next sync must know of the outcomes.
 func (c *Controller) act(ctx context.Context, s *snapshot, plans []machinehealth.Plan) []machinehealth.TargetResult {
-	results, acting := make([]machinehealth.TargetResult, len(plans)), make([]*remediation.NodePlan, len(plans))
+	results := make([]machinehealth.TargetResult, len(plans))
 	for i := range plans {
-		results[i].Plan, acting[i] = &plans[i], &plans[i].NodePlan
+		results[i].Plan = &plans[i]
 	}
-	acted := c.acting(s, plans, results).Act(ctx, acting)
+	acted := c.acting(s, plans, results).Act(ctx, pointers(plans))
 	for i := range acted {
 		results[i].Outcome = acted[i].Outcome
 	}
 	s.state.rememberOutcomes(results)
+	c.EndReservations(s.check, s.reserved, acted)
 	reconcile.Retry(ctx, c.Shell, &s.state.attempts, acted, func(i int) string { return results[i].Plan.Target.Machine.Name })
 	return results
+}
+
+// pointers returns the plans as the rest of the controllers knows them.
+func pointers(plans []machinehealth.Plan) []*remediation.NodePlan {
+	pointers := make([]*remediation.NodePlan, len(plans))
+	for i := range plans {
+		pointers[i] = &plans[i].NodePlan
+	}
+	return pointers
 }
 
 // acting returns how the plans of a snapshot are carried out. The results get the plans that are.

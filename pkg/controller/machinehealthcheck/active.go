@@ -42,9 +42,9 @@ type activity struct {
 	refusals int
 
 	mu sync.Mutex
-	// running end the contexts of what may write while the controller is active.
-	running map[int]context.CancelFunc
-	begun   int
+	// end ends the time during which the controller is active, or is not, and atEnd has a function called then.
+	end   context.CancelFunc
+	atEnd func(call func()) (stop func() bool)
 }
 
 // set stores whether the controller is active, and reports whether that has changed. If it is not active, everything
@@ -52,35 +52,28 @@ type activity struct {
 func (a *activity) set(active bool) (changed bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if !active {
-		for _, end := range a.running {
-			end()
-		}
+	if a.active.Swap(active) == active {
+		return false
 	}
-	return a.active.Swap(active) != active
+	if a.end != nil {
+		a.end()
+	}
+	during, end := context.WithCancel(context.Background())
+	a.end, a.atEnd = end, func(call func()) func() bool { return context.AfterFunc(during, call) }
+	return true
 }
 
-// during returns a context that lasts no longer than the controller is active. The caller calls end.
-func (a *activity) during(ctx context.Context) (while context.Context, end context.CancelFunc) {
-	while, cancel := context.WithCancel(ctx)
+// while returns a context that lasts no longer than the controller is active. The caller calls end.
+func (a *activity) while(ctx context.Context) (while context.Context, end context.CancelFunc) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	while, cancel := context.WithCancel(ctx)
 	if !a.active.Load() {
 		cancel()
 		return while, cancel
 	}
-	if a.running == nil {
-		a.running = map[int]context.CancelFunc{}
-	}
-	a.begun++
-	id := a.begun
-	a.running[id] = cancel
-	return while, func() {
-		cancel()
-		a.mu.Lock()
-		defer a.mu.Unlock()
-		delete(a.running, id)
-	}
+	stop := a.atEnd(cancel)
+	return while, func() { stop(); cancel() }
 }
 
 // Active reports whether this controller looks after MachineHealthChecks. It does if it finds no other

@@ -19,35 +19,9 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/budget"
 	"github.com/nhc-controller/nhc-controller/pkg/machinehealth"
-	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
-
-// askBudgets withholds the remediation of candidates that a RemediationBudget refuses (spec M8.5). It
-// returns the other candidates. They have a reservation until endReservations.
-func (c *Controller) askBudgets(s *snapshot, plans []machinehealth.Plan, now time.Time) (reserved []*machinehealth.Plan) {
-	var candidates []budget.Request
-	for i := range plans {
-		if plan := &plans[i]; plan.Candidate && plan.Withheld == nil {
-			candidates = append(candidates, budget.Request{Node: slotName(plan.Target.Machine), Since: plan.Target.UnhealthySince, Begins: plan.Creates()})
-		}
-	}
-	refusals, revision := c.Budgets.Admit(c.Asker(keyOf(s.check).String()), candidates)
-	s.budgetRevision = revision
-	for i := range plans {
-		plan := &plans[i]
-		if !plan.Candidate || plan.Withheld != nil {
-			continue
-		}
-		if refusal := refusals[slotName(plan.Target.Machine)]; refusal != nil {
-			s.policy.Withhold(plan, &remediation.Withholding{Reason: v1alpha1.DecidedBudgetExhausted, Message: refusal.Message, Until: refusal.Until}, now)
-		} else if plan.Creates() {
-			reserved = append(reserved, plan)
-		}
-	}
-	return reserved
-}
 
 // noteVerdicts tells RemediationBudgets the targets whose verdict has changed since the last
 // sync. Time alone or a live read may change a verdict without an event.
@@ -55,44 +29,13 @@ func (c *Controller) noteVerdicts(s *snapshot) {
 	now := sets.New[string]()
 	for i := range s.targets {
 		if t := &s.targets[i]; !t.Unselected && notHealthy(t.Verdict.State) {
-			now.Insert(slotName(t.Machine))
+			now.Insert(t.Machine.SlotName())
 		}
 	}
 	for name := range now.SymmetricDifference(s.state.notHealthy) {
 		c.Budgets.NodeChanged(name)
 	}
 	s.state.notHealthy = now
-}
-
-// endReservations tells the budgets the outcomes of the admitted targets.
-func (c *Controller) endReservations(s *snapshot, reserved []*machinehealth.Plan, results []machinehealth.TargetResult) {
-	if len(reserved) == 0 {
-		return
-	}
-	usages := usagesOf(results)
-	for _, plan := range reserved {
-		name := slotName(plan.Target.Machine)
-		c.Budgets.End(c.Asker(keyOf(s.check).String()), name, usages[name])
-	}
-}
-
-// usagesOf returns the outcomes of the targets whose plans begin a remediation, keyed by the name that budgets count.
-// All others have not begun. Two Machines may name one Node.
-func usagesOf(results []machinehealth.TargetResult) map[string]budget.Usage {
-	usages := make(map[string]budget.Usage, len(results))
-	for _, result := range results {
-		name := slotName(result.Plan.Target.Machine)
-		switch {
-		case result.Begun():
-			usages[name] = budget.Begun
-		case usages[name] == budget.Begun:
-		case result.Outcome.Result == remediation.Unknown:
-			usages[name] = budget.Uncertain
-		case result.Outcome.Result != remediation.Deferred && usages[name] == budget.NotBegun:
-			usages[name] = budget.Rejected
-		}
-	}
-	return usages
 }
 
 // Observe returns what the MachineHealthChecks know of a node, or of a Machine without a Node, as
@@ -130,7 +73,7 @@ func (c *Controller) Observe(name string) budget.Observation {
 
 // crName returns the name by which a CR counts if its Machine is gone.
 func crName(cr *object.CR) string {
-	return cmp.Or(cr.Annotations[v1alpha1.AnnotationNodeName], machineName(cr.Namespace, cr.Name))
+	return cmp.Or(cr.Annotations[v1alpha1.AnnotationNodeName], machinehealth.SlotName(cr.Namespace, cr.Name))
 }
 
 // crsNamed returns the CRs of MachineHealthChecks that count by a name if their Machines are gone.
@@ -145,7 +88,7 @@ func (c *Controller) crsNamed(name string) (crs []*object.CR) {
 func (c *Controller) countCR(cr *object.CR) {
 	c.Budgets.NodeChanged(crName(cr))
 	if machine := c.cachedMachine(cr.Namespace, cr.Name); machine != nil {
-		c.Budgets.NodeChanged(slotName(machine))
+		c.Budgets.NodeChanged(machine.SlotName())
 	}
 }
 
@@ -222,7 +165,7 @@ func (c *Controller) MachineNames() (names []string) {
 // MachinesReadable returns why Machines cannot be read: Machines of OpenShift, and those of Cluster API
 // if a MachineHealthCheck is about them. An API that is not served has no Machines.
 func (c *Controller) MachinesReadable() error {
-	wanted := c.machines.Wanted(machineOwner)
+	wanted := c.machines.Kinds()
 	for _, kind := range machineKinds {
 		if !wanted.Has(kind) {
 			continue

@@ -120,7 +120,7 @@ func (c *Controller) RunWatches(ctx context.Context) {
 
 // syncWhileActive syncs, and stops if the controller becomes inactive. When it is active again, all are synced.
 func (c *Controller) syncWhileActive(ctx context.Context, key cache.ObjectName) (time.Time, error) {
-	while, end := c.active.during(ctx)
+	while, end := c.active.while(ctx)
 	defer end()
 	recheck, err := c.sync(while, key)
 	if err != nil && while.Err() != nil && ctx.Err() == nil {

@@ -18,18 +18,6 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
 
-// slotName returns the name under which a Machine takes the control plane slot: that of its Node, as
-// NodeHealthChecks know it, or its own.
-func slotName(machine *machinehealth.Machine) string {
-	if machine.Node != "" {
-		return machine.Node
-	}
-	return machineName(machine.Namespace, machine.Name)
-}
-
-// machineName returns the name that stands for a Machine without a Node. No Node has such a name.
-func machineName(namespace, name string) string { return "Machine " + namespace + "/" + name }
-
 // memberOf returns the Machine as a member that takes the control plane slot.
 func memberOf(machine *machinehealth.Machine) slot.Member {
 	return slot.Member{Machine: memberName(machine.API(), machine.Namespace, machine.Name), Node: machine.Node}
@@ -128,7 +116,7 @@ func (c *Controller) slotHolders(machines []*machinehealth.Machine, missing func
 			}
 			cause = "Node " + machine.Node + " of Machine " + name + " does not exist"
 		}
-		found = append(found, slotHolder{memberOf(machine), slotName(machine), cause})
+		found = append(found, slotHolder{memberOf(machine), machine.SlotName(), cause})
 	}
 	return found, nil
 }
@@ -148,7 +136,7 @@ func slotHoldersOf(cr *object.CR) []slotHolder {
 	}
 	name, member := node, slot.Member{Node: node}
 	if !named {
-		name = machineName(cr.Namespace, cr.Name)
+		name = machinehealth.SlotName(cr.Namespace, cr.Name)
 	}
 	if len(ownersOf(cr)) > 0 { // It has the name of its Machine.
 		member.Machine = memberName(machineAPIOf(cr), cr.Namespace, cr.Name)

@@ -80,7 +80,7 @@ func (c *Controller) deletionsOf(name string) map[cache.ObjectName]begun {
 // countsBy returns the name by which a deletion counts: the present one of its Machine, or the last one.
 func (c *Controller) countsBy(key cache.ObjectName, one begun) string {
 	if machine := c.cachedMachine(key.Namespace, key.Name); machine != nil {
-		return slotName(machine)
+		return machine.SlotName()
 	}
 	return one.name
 }
@@ -146,11 +146,11 @@ func (c *Controller) setDeletions(check cache.ObjectName, history []v1beta1.Reme
 // the last name that this process knows, or the Node that the deletion was begun for.
 func (c *Controller) nameOfDeletion(check cache.ObjectName, entry *v1beta1.Remediation, machine *machinehealth.Machine) string {
 	if machine != nil {
-		return slotName(machine)
+		return machine.SlotName()
 	}
 	node := ""
 	if entry.TargetKind == "Node" {
 		node = entry.TargetName
 	}
-	return cmp.Or(c.deletions.of(check, entry.Machine).name, node, machineName(check.Namespace, entry.Machine))
+	return cmp.Or(c.deletions.of(check, entry.Machine).name, node, machinehealth.SlotName(check.Namespace, entry.Machine))
 }

@@ -166,7 +166,7 @@ func (c *Controller) machineChanged(old, machine *machinehealth.Machine) {
 		concerned = append(concerned, old)
 	}
 	for _, one := range concerned {
-		c.Budgets.NodeChanged(slotName(one))
+		c.Budgets.NodeChanged(one.SlotName())
 		c.enqueueHolder(one.Node) // It keeps the lease until the remediation has ended.
 	}
 	c.Enqueue(c.selecting(concerned...)...)

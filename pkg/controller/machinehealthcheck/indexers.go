@@ -29,7 +29,7 @@ var machineIndexers = cache.Indexers{
 	cache.NamespaceIndex: cache.MetaNamespaceIndexFunc,
 	machinesByNode: func(obj any) ([]string, error) {
 		if machine, ok := obj.(*machinehealth.Machine); ok {
-			return []string{slotName(machine)}, nil
+			return []string{machine.SlotName()}, nil
 		}
 		return nil, nil
 	},

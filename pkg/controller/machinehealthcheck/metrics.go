@@ -75,7 +75,7 @@ func (m *metrics) initialize(key cache.ObjectName) {
 // of them.
 func (m *metrics) countBegun(key cache.ObjectName, results []machinehealth.TargetResult) {
 	for _, result := range results {
-		if !result.Begun() {
+		if !result.Outcome.Begun() {
 			continue
 		}
 		m.started.WithLabelValues(key.Name, key.Namespace, string(result.Plan.Type)).Inc()

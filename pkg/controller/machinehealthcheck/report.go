@@ -49,8 +49,6 @@ func (c *Controller) report(ctx context.Context, s *snapshot, results []machineh
 	s.state.reported = remediations
 	s.state.own.Store(new(c.ownCRs(s, results)))
 	changes := s.policy.Events(results, before, entries)
-	old, oldCRs := s.policy.Old(results, s.state.old, now)
-	changes, s.state.old = append(changes, old...), oldCRs
 	if s.policy.Unavailable != nil {
 		changes = append(changes, s.policy.Unavailable.Events(&s.check.Status)...)
 	}

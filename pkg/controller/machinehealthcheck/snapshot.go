@@ -42,8 +42,10 @@ type snapshot struct {
 	incomplete bool
 	// overlaps are the other MachineHealthChecks that select the same Machines.
 	overlaps []string
-	// budgetRevision is the revision of the RemediationBudgets that admitted the candidates.
+	// budgetRevision is the revision of the RemediationBudgets that admitted the candidates. reserved are the names of
+	// those that have a reservation.
 	budgetRevision int64
+	reserved       []string
 	// held are the leases of Nodes that the MachineHealthCheck holds. needless are those of Nodes that no target names.
 	held, needless []*coordinationv1.Lease
 	// recheck is the instant of the next observation.

@@ -40,8 +40,6 @@ type checkState struct {
 	// notHealthy are the names of the targets that were judged unhealthy, or soon, at the last sync.
 	notHealthy sets.Set[string]
 	attempts   attempts.Attempts[string]
-	// old are the CRs that were reported as older than 48 hours.
-	old map[types.UID]bool
 }
 
 // known reports whether a Machine was there at the last sync of this process.

@@ -46,20 +46,19 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (recheck ti
 	plans := machinehealth.NewPlans(&s.policy, s.targets, now)
 	c.limit(s, plans, now)
 	c.noteVerdicts(s)
-	reserved := c.askBudgets(s, plans, now)
+	s.reserved, s.budgetRevision = c.AskBudgets(check, pointers(plans), func(i int, withheld *remediation.Withholding) { s.policy.Withhold(&plans[i], withheld, now) })
 	summary := &s.policy.Summary
 	klog.FromContext(ctx).V(4).Info("Syncing", "expected", summary.Expected, "healthy", summary.Healthy, "limit", summary.Limit, "ignored", summary.Ignored, "targets", len(plans))
 	for i := range plans {
 		logPlan(ctx, &plans[i])
 	}
 	if err := c.announce(ctx, s, plans, nil); err != nil {
-		c.endReservations(s, reserved, nil)
+		c.EndReservations(check, s.reserved, nil)
 		return time.Time{}, err
 	}
 	c.releaseHeld(ctx, s)
 	results := c.act(ctx, s, plans)
 	s.policy.CountRounds(results, now)
-	c.endReservations(s, reserved, results)
 	if err := ctx.Err(); err != nil {
 		return time.Time{}, fmt.Errorf("before the report: %w", err)
 	}

@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
-	"github.com/nhc-controller/nhc-controller/pkg/evaluation"
 	"github.com/nhc-controller/nhc-controller/pkg/reconcile"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/execute"
@@ -19,19 +18,15 @@ import (
 )
 
 // act carries out the plans, and keeps what the next sync must know of the outcomes.
-func (c *Controller) act(ctx context.Context, s *snapshot, e *evaluation.Evaluated, plans []remediation.NodePlan) []remediation.NodeResult {
-	acting := make([]*remediation.NodePlan, len(plans))
-	for i := range plans {
-		acting[i] = &plans[i]
-	}
-	results := c.acting(s, &e.Policy, plans).Act(ctx, acting)
+func (c *Controller) act(ctx context.Context, s *snapshot, policy *remediation.Policy, plans []*remediation.NodePlan) []remediation.NodeResult {
+	results := c.acting(s, policy, plans).Act(ctx, plans)
 	c.rememberOutcomes(ctx, s, results)
 	c.metrics.countOutcomes(s.nhc.Name, results)
 	return results
 }
 
 // acting returns how the plans of a snapshot are carried out.
-func (c *Controller) acting(s *snapshot, policy *remediation.Policy, plans []remediation.NodePlan) *reconcile.Acting {
+func (c *Controller) acting(s *snapshot, policy *remediation.Policy, plans []*remediation.NodePlan) *reconcile.Acting {
 	preflight := &preflight{Controller: c, snapshot: s}
 	return &reconcile.Acting{
 		Shell: c.Shell, Check: s.nhc, ClockUntrusted: s.clockUntrusted, BudgetRevision: s.budgetRevision,
@@ -42,7 +37,7 @@ func (c *Controller) acting(s *snapshot, policy *remediation.Policy, plans []rem
 			return c.AcquireControlPlane(asking, slot.Member{Node: plans[i].Node.Name})
 		},
 		Withhold: func(i int, reason v1alpha1.DecisionReason) *remediation.NodePlan {
-			withheld := plans[i]
+			withheld := *plans[i]
 			policy.Withhold(&withheld, &remediation.Withholding{Reason: reason}, c.Clock.Now())
 			return &withheld
 		},

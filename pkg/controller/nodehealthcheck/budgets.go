@@ -7,31 +7,10 @@ import (
 	"time"
 
 	"github.com/nhc-controller/nhc-controller/pkg/budget"
-	"github.com/nhc-controller/nhc-controller/pkg/evaluation"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
-	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
-
-// askBudgets withholds the first CR of candidates that a RemediationBudget refuses (spec B1). It
-// returns the nodes of the other candidates. They have a reservation until endReservations.
-func (c *Controller) askBudgets(s *snapshot, policy *remediation.Policy, plans []remediation.NodePlan, now time.Time) (reserved []string) {
-	refusals, revision := c.Budgets.Admit(c.Asker(s.nhc.Name), evaluation.Requests(plans))
-	s.budgetRevision = revision
-	return evaluation.WithholdRefused(policy, plans, refusals, now)
-}
-
-// endReservations tells the budgets the outcomes of the admitted nodes.
-func (c *Controller) endReservations(s *snapshot, reserved []string, results []remediation.NodeResult) {
-	if len(reserved) == 0 {
-		return
-	}
-	usages := evaluation.Usages(results)
-	for _, node := range reserved {
-		c.Budgets.End(c.Asker(s.nhc.Name), node, usages[node])
-	}
-}
 
 // Observe returns what the NodeHealthChecks know of a node, as RemediationBudgets count it (spec
 // B3): whether a condition matches, for however long, and since when it has a CR.

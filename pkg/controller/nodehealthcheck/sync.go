@@ -34,11 +34,15 @@ func (c *Controller) sync(ctx context.Context, name string) (recheck time.Time, 
 	c.initializeMetrics(snapshot)
 	evaluated := evaluate(snapshot, now) // Completes snapshot.nodes.
 	plans := remediation.NewPlans(&evaluated.Policy, snapshot.nodes, now)
-	snapshot.controlPlane.Limit(&evaluated.Policy, plans, now)        // Changes plans.
-	reserved := c.askBudgets(snapshot, &evaluated.Policy, plans, now) // Changes plans.
+	snapshot.controlPlane.Limit(&evaluated.Policy, plans, now) // Changes plans.
+	pointers := remediation.Pointers(plans)
+	reserved, revision := c.AskBudgets(nhc, pointers, func(i int, withheld *remediation.Withholding) {
+		evaluated.Policy.Withhold(&plans[i], withheld, now)
+	})
+	snapshot.budgetRevision = revision
 	logSync(ctx, snapshot, evaluated, plans)
-	results := c.act(ctx, snapshot, evaluated, plans) // Creates and deletes CRs: actor.carryOut.
-	c.endReservations(snapshot, reserved, results)
+	results := c.act(ctx, snapshot, &evaluated.Policy, pointers) // Creates and deletes CRs.
+	c.EndReservations(nhc, reserved, results)
 	return c.report(ctx, snapshot, evaluated, results, now)
 }
 

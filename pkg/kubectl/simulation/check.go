@@ -115,8 +115,11 @@ func (c *check) sync(now time.Time) (acted bool) {
 		controlPlane = c.controlPlane()
 	}
 	controlPlane.Limit(&evaluated.Policy, plans, now)
-	refusals := c.counts.Admit(c.asker(), evaluation.Requests(plans), now)
-	reserved := evaluation.WithholdRefused(&evaluated.Policy, plans, refusals, now)
+	pointers := remediation.Pointers(plans)
+	refusals := c.counts.Admit(c.asker(), evaluation.Requests(pointers), now)
+	reserved := evaluation.WithholdRefused(pointers, refusals, func(i int, withheld *remediation.Withholding) {
+		evaluated.Policy.Withhold(&plans[i], withheld, now)
+	})
 	results := c.act(&evaluated.Policy, plans, now)
 	ends := evaluation.Usages(results)
 	for _, node := range reserved {

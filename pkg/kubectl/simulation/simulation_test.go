@@ -115,6 +115,34 @@ func TestPaused(t *testing.T) {
 	require.Equal(t, []string{"0s a fails: Ready=Unknown", "1m0s a is unhealthy: Ready=Unknown for 1m0s", "1m0s a waits: Paused: freeze"}, told(result))
 }
 
+// TestStorm: a storm begins with the remediations, keeps further nodes waiting, and ends.
+func TestStorm(t *testing.T) {
+	t.Parallel()
+	nhc := newNHC("workers", func(nhc *v1alpha1.NodeHealthCheck) {
+		nhc.Spec.MaxUnhealthy, nhc.Spec.StormRecoveryThreshold = new(intstr.FromInt32(3)), new(int32(1))
+	})
+	in := &Input{Checks: []*v1alpha1.NodeHealthCheck{nhc}, Nodes: nodes("a", "b", "c", "d", "e"), Start: epoch, Duration: time.Hour, RepairAfter: 10 * time.Minute}
+	in.Fail, in.Recover = append(fail(0, "a", "b", "c"), fail(2*time.Minute, "d")...), fail(5*time.Minute, "c")
+	require.Equal(t, []string{
+		"0s a b c fails: Ready=Unknown",
+		"1m0s a b c is unhealthy: Ready=Unknown for 1m0s",
+		"1m0s a b c remediation begins: RebootRemediationTemplate remediators/default",
+		"1m0s storm begins: 3 of 5 nodes are not healthy",
+		"2m0s d fails: Ready=Unknown",
+		"3m0s d is unhealthy: Ready=Unknown for 1m0s",
+		"3m0s d waits: GateClosed: 1 of 5 nodes are healthy, at least 2 have to be",
+		"5m0s c recovers: --recover",
+		"5m0s c remediation ends: healthy; after 4m0s",
+		"5m0s d waits: StormActive: Storm recovery is active while 3 of 5 nodes are not healthy",
+		"11m0s a b recovers: repaired 10m0s after the remediation object was created",
+		"11m0s a b remediation ends: healthy; after 10m0s",
+		"11m0s storm ends: 1 of 5 nodes are not healthy",
+		"11m0s d remediation begins: RebootRemediationTemplate remediators/default",
+		"21m0s d recovers: repaired 10m0s after the remediation object was created",
+		"21m0s d remediation ends: healthy; after 10m0s",
+	}, told(Run(t.Context(), in)))
+}
+
 // TestBounds: a simulation ends, however much happens in it.
 func TestBounds(t *testing.T) {
 	t.Parallel()

@@ -277,8 +277,8 @@ func (e *Executor) adopt(ctx context.Context, client dynamic.ResourceInterface, 
 		outcome.fail(fmt.Errorf("reading the existing remediation of node %s: %w", node.Name, err))
 		return
 	}
-	cr := object.ParseCR(live)
-	own := cr.OwnedBy(owner) && cr.Node() == node.Name
+	cr, wanted := object.ParseCR(live), object.ParseCR(desired)
+	own := cr.OwnedBy(owner) && cr.Node() == wanted.Node()
 	if own {
 		// The cache may not show it yet. A sync that does not know it would release its lease.
 		e.OnWrite(resource, cr.ResourceVersion)
@@ -291,7 +291,7 @@ func (e *Executor) adopt(ctx context.Context, client dynamic.ResourceInterface, 
 	case cr.Deleting():
 		outcome.set(remediation.StillDeleting)
 		logger.V(2).Info("Created no remediation: the previous one is still being deleted", "kind", cr.Kind, "remediation", klog.KObj(cr))
-	case cr.TimedOut() || !sameTemplate(cr, object.ParseCR(desired)) || knows(node, cr.UID):
+	case cr.TimedOut() || !sameTemplate(cr, wanted) || knows(node, cr.UID):
 		outcome.set(remediation.Blocked)
 		outcome.CR = cr
 		logger.V(2).Info("Created no remediation: that of another step has its name", "kind", cr.Kind, "remediation", klog.KObj(cr))
