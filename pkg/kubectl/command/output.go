@@ -4,10 +4,13 @@
 package command
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"slices"
 	"strings"
+
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -65,11 +68,14 @@ func (o *output) printObject(r *root, object runtime.Object) error {
 
 // encode prints a value for programs, as an object of a kind of the plugin.
 func (r *root) encode(out *output, kind string, value any) error {
-	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(value)
+	object := &unstructured.Unstructured{}
+	encoded, err := json.Marshal(value)
+	if err == nil {
+		err = utiljson.Unmarshal(encoded, &object.Object)
+	}
 	if err != nil {
 		return fmt.Errorf("encoding the output: %w", err)
 	}
-	object := &unstructured.Unstructured{Object: fields}
 	object.SetAPIVersion(apiVersion)
 	object.SetKind(kind)
 	return out.printObject(r, object)
