@@ -79,7 +79,7 @@ func (r *root) serve(ctx context.Context, pages http.Handler, port int) error {
 		BaseContext: func(net.Listener) context.Context { return ctx }, // Which ends the streams of events.
 		ErrorLog:    log.New(io.Discard, "", 0),
 	}
-	defer server.Close()
+	defer func() { _ = server.Close() }()
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	if err := r.print("The dashboard is at\n\n  http://" + host + door.Path() + "\n\nWho knows this address sees what you may see. Ctrl-C ends it.\n"); err != nil {

@@ -119,7 +119,8 @@ func (r *root) runSimulate(ctx context.Context, options *simulateOptions) error 
 			return notFound("Node", change.Node, view.NodeNames(snapshot), lister)
 		}
 	}
-	result := simulation.Run(ctx, in)
+	in.Interrupted = func() bool { return ctx.Err() != nil }
+	result := simulation.Run(in)
 	if err := ctx.Err(); err != nil {
 		return cluster.Explain(err, "simulate", "the nodes")
 	}
