@@ -16,7 +16,6 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/test/deploy"
 	"github.com/nhc-controller/nhc-controller/test/localkube"
-	"github.com/nhc-controller/nhc-controller/test/patience"
 )
 
 // permission is the smallest thing that a manifest can grant.
@@ -108,66 +107,6 @@ func (c *cluster) granted(t *testing.T) []permission {
 		require.NotContains(t, p.verb+p.group+p.resource, "*", "no wildcard: %s", p)
 	}
 	return all
-}
-
-// withdraw takes permissions away from the roles that grant them. It returns when
-// the API server refuses. So does restore, which gives them back.
-func (c *cluster) withdraw(t *testing.T, withdrawn ...permission) (restore func()) {
-	t.Helper()
-	var undo []func()
-	for _, p := range withdrawn {
-		undo = append(undo, c.withdrawOne(t, p))
-		patience.Eventually(t, "refused: "+p.String(), func() bool { return !c.permitted(t, p) })
-	}
-	return func() {
-		t.Helper()
-		for _, f := range slices.Backward(undo) {
-			f()
-		}
-		for _, p := range withdrawn {
-			patience.Eventually(t, "permitted: "+p.String(), func() bool { return c.permitted(t, p) })
-		}
-	}
-}
-
-func (c *cluster) withdrawOne(t *testing.T, p permission) (undo func()) {
-	t.Helper()
-	without := func(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
-		var left []rbacv1.PolicyRule
-		for _, other := range permissions(p.namespace, p.role, rules) {
-			if other != p {
-				left = append(left, other.rule())
-			}
-		}
-		return left
-	}
-	update := metav1.UpdateOptions{}
-	if p.namespace == "" {
-		roles := c.kube.RbacV1().ClusterRoles()
-		role, err := roles.Get(t.Context(), p.role, metav1.GetOptions{})
-		require.NoError(t, err)
-		before := role.Rules
-		role.Rules = without(before)
-		role, err = roles.Update(t.Context(), role, update)
-		require.NoError(t, err)
-		return func() {
-			role.Rules, role.ResourceVersion = before, ""
-			_, err := roles.Update(t.Context(), role, update)
-			require.NoError(t, err)
-		}
-	}
-	roles := c.kube.RbacV1().Roles(p.namespace)
-	role, err := roles.Get(t.Context(), p.role, metav1.GetOptions{})
-	require.NoError(t, err)
-	before := role.Rules
-	role.Rules = without(before)
-	role, err = roles.Update(t.Context(), role, update)
-	require.NoError(t, err)
-	return func() {
-		role.Rules, role.ResourceVersion = before, ""
-		_, err := roles.Update(t.Context(), role, update)
-		require.NoError(t, err)
-	}
 }
 
 // permitted asks the API server about the controller.
