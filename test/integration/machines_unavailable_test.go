@@ -37,7 +37,6 @@ func TestMachinesUnavailable(t *testing.T) {
 	c.applyOverlay(t, ownOverlay)
 	controller := c.startController(t, "unavailable")
 	eventuallyLogged(t, controller, "Looking after MachineHealthChecks")
-	c.dynamic = quietClient(t, c.AdminConfig()) // A version of Cluster API is deprecated.
 	ofClusterAPI := clusterAPIIn(t, "v1beta1")
 
 	// One after the other: both change what the controller may do.

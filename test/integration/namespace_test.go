@@ -16,7 +16,6 @@ import (
 	"github.com/stretchr/testify/require"
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -33,7 +32,7 @@ const movedNamespace = "node-health"
 // another namespace. The controller works there, and what limits it does as well.
 func testAnotherNamespace(t *testing.T, c *cluster) {
 	for _, kind := range []string{"ServiceMonitor", "PrometheusRule"} {
-		c.installOptional(t, prometheusKind(kind))
+		c.installOptional(t, untypedKind("monitoring.coreos.com", "v1", kind, false))
 	}
 	_, err := c.Kubectl(t.Context(), "apply", "-k", filepath.Join("..", "..", "manifests", "monitoring"))
 	require.NoError(t, err)
@@ -102,16 +101,6 @@ func (s *scenario) testMovedLimits() {
 			return header.Get(flowcontrolv1.ResponseHeaderMatchedFlowSchemaUID) == string(schema.UID)
 		})
 	}
-}
-
-// prometheusKind is a kind of the Prometheus operator.
-func prometheusKind(kind string) optionalKind {
-	resource := schema.GroupVersionResource{Group: "monitoring.coreos.com", Version: "v1", Resource: strings.ToLower(kind) + "s"}
-	manifest := strings.NewReplacer(
-		"config.openshift.io", resource.Group, "ClusterVersion", kind, "clusterversions", resource.Resource,
-		"clusterversion", strings.ToLower(kind), "scope: Cluster", "scope: Namespaced",
-	).Replace(clusterVersion.manifest)
-	return optionalKind{kind: kind, resource: resource, manifest: manifest}
 }
 
 var (

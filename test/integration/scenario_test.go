@@ -124,12 +124,7 @@ func (s *scenario) cleanUp() {
 	_, _ = nhcs.Patch(ctx, s.name, types.MergePatchType, allow, metav1.PatchOptions{})
 	_ = nhcs.Delete(ctx, s.name, metav1.DeleteOptions{})
 	_ = s.kube.CoreV1().Nodes().DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: scenarioLabel + "=" + s.name})
-	if crs, err := s.crClient().List(ctx, metav1.ListOptions{}); err == nil {
-		for _, cr := range crs.Items {
-			s.patchMetadata(ctx, s.crClient(), cr.GetName(), map[string]any{"finalizers": nil})
-			_ = s.crClient().Delete(ctx, cr.GetName(), metav1.DeleteOptions{})
-		}
-	}
+	s.dropCRs(ctx)
 	for _, f := range s.atEnd {
 		f(ctx)
 	}

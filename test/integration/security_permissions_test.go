@@ -112,11 +112,15 @@ func (c *cluster) granted(t *testing.T) []permission {
 // permitted asks the API server about the controller.
 func (c *cluster) permitted(t *testing.T, p permission) bool {
 	t.Helper()
+	return c.permittedTo(t, p, deploy.User, "system:serviceaccounts", "system:serviceaccounts:"+deploy.Namespace, "system:authenticated")
+}
+
+func (c *cluster) permittedTo(t *testing.T, p permission, user string, groups ...string) bool {
+	t.Helper()
 	resource, subresource, _ := strings.Cut(p.resource, "/")
 	review, err := c.kube.AuthorizationV1().SubjectAccessReviews().Create(t.Context(), &authorizationv1.SubjectAccessReview{
 		Spec: authorizationv1.SubjectAccessReviewSpec{
-			User:   deploy.User,
-			Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + deploy.Namespace, "system:authenticated"},
+			User: user, Groups: groups,
 			ResourceAttributes: &authorizationv1.ResourceAttributes{
 				Namespace: p.namespace, Verb: p.verb, Group: p.group, Resource: resource, Subresource: subresource, Name: p.object,
 			},
@@ -137,21 +141,9 @@ func (c *cluster) unbindBasicUser(t *testing.T) {
 // objects.
 func (c *cluster) installPlatforms(t *testing.T) {
 	t.Helper()
-	_, err := c.Kubectl(t.Context(), "create", "namespace", "openshift-etcd")
-	require.NoError(t, err)
-	manifest := clusterVersion.manifest
-	kinds := []optionalKind{machineHealthCheck, openShiftMachine, clusterAPIMachine}
-	for _, kind := range kinds {
-		manifest += "\n---\n" + strings.NewReplacer(
-			"config.openshift.io", kind.resource.Group, "ClusterVersion", kind.kind, "clusterversions", kind.resource.Resource,
-			"clusterversion", strings.ToLower(kind.kind), "name: v1", "name: "+kind.resource.Version, "scope: Cluster", "scope: Namespaced",
-		).Replace(clusterVersion.manifest)
-	}
-	_, err = c.KubectlInput(t.Context(), strings.NewReader(manifest), "apply", "-f", "-")
-	require.NoError(t, err)
-	for _, kind := range append(kinds, clusterVersion) {
-		c.eventuallyServed(t, kind, true)
-	}
+	c.createNamespaces(t, "openshift-etcd")
+	c.installOptional(t, untypedKind("machine.openshift.io", "v1beta1", "MachineHealthCheck", false), untypedKind("machine.openshift.io", "v1beta1", "Machine", false),
+		untypedKind("cluster.x-k8s.io", "v1beta2", "Machine", false), clusterVersion)
 	c.applyOverlay(t, "openshift")
 	c.applyOverlay(t, "cluster-api")
 }
