@@ -68,10 +68,6 @@ func TestMachinePermissions(t *testing.T) {
 	t.Run("users", func(t *testing.T) { testMachineUsers(t, c) })
 }
 
-func newLease(name string) *coordinationv1.Lease {
-	return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: name}}
-}
-
 // testForeignLeader: the controller finds that lease in whatever namespace it is, and sees no
 // other one.
 func testForeignLeader(t *testing.T, c *cluster) {
@@ -80,7 +76,7 @@ func testForeignLeader(t *testing.T, c *cluster) {
 	client, err := kubernetes.NewForConfig(config)
 	require.NoError(t, err)
 	for _, name := range []string{foreignLeader, "other"} {
-		_, err = c.kube.CoordinationV1().Leases(machineNamespace).Create(t.Context(), newLease(name), metav1.CreateOptions{})
+		_, err = c.kube.CoordinationV1().Leases(machineNamespace).Create(t.Context(), &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
 		require.NoError(t, err)
 	}
 	everywhere := client.CoordinationV1().Leases(metav1.NamespaceAll)

@@ -21,6 +21,7 @@ import (
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/test/machineset"
 	"github.com/nhc-controller/nhc-controller/test/patience"
 )
 
@@ -80,7 +81,7 @@ func testClustersForbidden(t *testing.T, c *cluster, kinds clusterAPI) {
 	c.installOptional(t, kinds.machine, kinds.cluster, kinds.healthCheck)
 	s := newMachineScenario(t, c, kinds.machine)
 	c.createOptional(t, kinds.cluster, s.name, "this", map[string]any{"spec": map[string]any{"paused": true}})
-	s.createMachine("a", finalized)
+	s.createMachine("a", machineset.Finalized)
 	s.join("a")
 	s.createCheck()
 	s.eventuallyCounts(1, 1)

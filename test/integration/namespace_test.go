@@ -21,7 +21,6 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/nhc-controller/nhc-controller/test/deploy"
-	"github.com/nhc-controller/nhc-controller/test/localkube"
 	"github.com/nhc-controller/nhc-controller/test/patience"
 )
 
@@ -52,7 +51,7 @@ func testAnotherNamespace(t *testing.T, c *cluster) {
 		require.Nil(t, pod.Spec.SecurityContext.RunAsUser, "OpenShift chooses it")
 	}
 
-	c.startMoved(t, "moved")
+	c.startDeployed(t, deploy.Controller{Name: "moved", Namespace: movedNamespace, Args: []string{"-v=5"}})
 	patience.Eventually(t, "it leads", func() bool {
 		lease, err := c.kube.CoordinationV1().Leases(movedNamespace).Get(t.Context(), deploy.LeaderLease, metav1.GetOptions{})
 		return err == nil && lease.Spec.HolderIdentity != nil && strings.HasPrefix(*lease.Spec.HolderIdentity, "moved_")
@@ -68,12 +67,6 @@ func testAnotherNamespace(t *testing.T, c *cluster) {
 	s.heal("a")
 	s.eventuallyNoCR("a")
 	s.testMovedLimits()
-}
-
-// startMoved starts the controller in the other namespace.
-func (c *cluster) startMoved(t *testing.T, name string) *localkube.Process {
-	t.Helper()
-	return c.startDeployed(t, deploy.Controller{Name: name, Namespace: movedNamespace, Args: []string{"-v=5"}})
 }
 
 // testMovedLimits: the policy for Nodes and the flow schemas are about the user in the other

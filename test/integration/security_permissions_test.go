@@ -13,7 +13,6 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/test/deploy"
 	"github.com/nhc-controller/nhc-controller/test/localkube"
 )
@@ -146,12 +145,4 @@ func (c *cluster) installPlatforms(t *testing.T) {
 		untypedKind("cluster.x-k8s.io", "v1beta2", "Machine", false), clusterVersion)
 	c.applyOverlay(t, "openshift")
 	c.applyOverlay(t, "cluster-api")
-}
-
-// writeForeignStatus writes a field of status that is the controller's to remove, as
-// another manager.
-func (s *scenario) writeForeignStatus() {
-	s.t.Helper()
-	s.patch(s.dynamic.Resource(v1alpha1.SchemeGroupVersion.WithResource(v1alpha1.Plural)), s.name,
-		map[string]any{"status": map[string]any{"inFlightRemediations": map[string]any{s.node("a"): metav1.Now()}}}, "status")
 }
