@@ -145,6 +145,6 @@ var machineBugs = []bug{
 	},
 	{
 		name: "a remediation counts for the Node that its Machine named before", rule: "B5.2", file: inMachineController + "deletions.go", unit: "test/simulation", run: "TestRemediatedMachineNamesAnotherNode",
-		old: "machine != nil {\n		return machine.SlotName()\n	}\n	return one.name", new: "machine == nil {\n		return one.name\n	}\n	return one.name",
+		old: "		if machine != nil {\n			name = machine.SlotName()\n", new: "		if machine == nil {\n			name = cmp.Or(name)\n",
 	},
 }

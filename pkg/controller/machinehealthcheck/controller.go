@@ -69,11 +69,9 @@ type Controller struct {
 	dropped droppedFields
 	missing missingNodes
 	rounds  machinehealth.RoundsByOwner
-	// deletions are what RemediationBudgets count.
-	deletions deletions
-	states    sync.Map // Of *checkState, by cache.ObjectName.
-	read      sync.Map // Of *readCheck, by cache.ObjectName.
-	metrics   *metrics
+	states  sync.Map // Of *checkState, by cache.ObjectName.
+	read    sync.Map // Of *readCheck, by cache.ObjectName.
+	metrics *metrics
 }
 
 // releaseRetry is the time until a lease is released again.

@@ -63,9 +63,6 @@ func (c *Controller) checkChanged(old, check *v1beta1.MachineHealthCheck) {
 		return
 	}
 	c.concern(check)
-	if old == nil { // What another process has begun counts before the first sync.
-		c.setDeletions(keyOf(check), check.Status.RemediationHistory, nil, c.Clock.Now())
-	}
 	c.Budgets.NodesChanged()
 	c.wantMachines()
 	c.wantKinds(keyOf(check))

@@ -14,7 +14,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 
@@ -25,7 +24,6 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/reconcile"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/execute"
-	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
 
@@ -35,8 +33,9 @@ func (c *Controller) report(ctx context.Context, s *snapshot, results []machineh
 	before := s.state.entries
 	entries := s.policy.NewEntries(results, before, now)
 	remediations, recheck := c.history(s, results, entries, now)
-	s.state.history, s.state.machines = remediations, s.machines // Also if the write fails: it reports what was done.
-	recheck = health.Earliest(recheck, c.setDeletions(keyOf(s.check), remediations, s.machines, now))
+	s.state.history.Store(&remediations) // Also if the write fails: it reports what was done.
+	s.state.machines = s.machines
+	recheck = health.Earliest(recheck, c.noteDeletions(s))
 	c.record(s.check, s.policy.Requests(results))
 	c.metrics.countBegun(keyOf(s.check), results)
 	status := s.policy.NewStatus(&machinehealth.StatusInput{
@@ -47,7 +46,6 @@ func (c *Controller) report(ctx context.Context, s *snapshot, results []machineh
 	}
 	c.metrics.countFinished(keyOf(s.check), s.state.reported, remediations)
 	s.state.reported = remediations
-	s.state.own.Store(new(c.ownCRs(s, results)))
 	changes := s.policy.Events(results, before, entries)
 	if s.policy.Unavailable != nil {
 		changes = append(changes, s.policy.Unavailable.Events(&s.check.Status)...)
@@ -89,8 +87,8 @@ func (c *Controller) reportUnavailable(ctx context.Context, check *v1beta1.Machi
 // one of them.
 func (c *Controller) history(s *snapshot, results []machinehealth.TargetResult, entries machinehealth.Entries, now time.Time) ([]v1beta1.Remediation, time.Time) {
 	history := machinehealth.History{
-		Before: s.state.history, Results: results, Entries: entries, Machines: s.machines,
-		Known: s.state.known, First: s.state.machines == nil, Requested: func(name string) bool { return s.state.machines == nil || s.state.unsure.Has(name) },
+		Before: *s.state.history.Load(), Results: results, Entries: entries, Machines: s.machines,
+		Known: s.state.known, First: s.state.machines == nil, Unsure: sets.KeySet(s.state.unsure),
 		Healthy: s.healthy, NodeExists: func(name string) bool { return c.NodeCache.Get(name) != nil }, Now: now,
 	}
 	return history.Update()
@@ -112,43 +110,25 @@ func (c *Controller) announce(ctx context.Context, s *snapshot, plans []machineh
 		case plan.Creates() && plan.Type == v1beta1.RemediationMachineDeletion:
 			deletes = true
 		}
-		results = append(results, machinehealth.TargetResult{Plan: plan, Outcome: &remediation.Outcome{}})
+		outcome := &remediation.Outcome{}
+		if plan.Creates() && plan.Type == v1beta1.RemediationMachineDeletion {
+			outcome.Result = remediation.Requested // If that does not come true, the next history says so.
+		}
+		results = append(results, machinehealth.TargetResult{Plan: plan, Outcome: outcome})
 	}
 	if c.dropped.Load() || !deletes {
 		return nil
 	}
 	now, status := c.Clock.Now(), s.written.Status
-	s.state.history, _ = c.history(s, results, s.policy.NewEntries(results, s.state.entries, now), now)
-	status.RemediationHistory = machinehealth.Listed(s.state.history)
+	remediations, _ := c.history(s, results, s.policy.NewEntries(results, s.state.entries, now), now)
+	s.state.history.Store(&remediations)
+	status.RemediationHistory = machinehealth.Listed(remediations)
 	written, err := c.writeStatus(ctx, s.written, status)
 	if err != nil {
 		return fmt.Errorf("announcing the deletion of a Machine: %w", err)
 	}
 	s.written = written
 	return nil
-}
-
-// ownCRs returns the CRs that exist or were just created, and those that were own ones and that the caches still show.
-func (c *Controller) ownCRs(s *snapshot, results []machinehealth.TargetResult) sets.Set[types.UID] {
-	own := sets.New[types.UID]()
-	for _, result := range results {
-		for _, cr := range result.Plan.Target.Own {
-			own.Insert(cr.UID)
-		}
-		if cr := result.Outcome.NewCR(); cr != nil {
-			own.Insert(cr.UID)
-		}
-	}
-	if before := c.ownedLast(keyOf(s.check)).Difference(own); len(before) > 0 {
-		for _, indexer := range c.Remediations.Caches() {
-			for _, obj := range indexer.List() {
-				if uid := obj.(*object.CR).UID; before.Has(uid) {
-					own.Insert(uid)
-				}
-			}
-		}
-	}
-	return own
 }
 
 // next returns the next instant at which time alone changes a verdict or a plan, or at which another

@@ -35,7 +35,7 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (recheck ti
 		return time.Time{}, nil                 // What is running stays as it is, and nothing is written (spec M4.2).
 	}
 	c.metrics.initialize(key)
-	if err := c.endFormer(ctx, key, check.UID); err != nil {
+	if err := c.EndFormer(ctx, key, check.UID); err != nil {
 		return time.Time{}, err
 	}
 	s, err := c.snapshot(ctx, check, now)
