@@ -13,23 +13,10 @@ import (
 // characters, marks that change the direction of the text or hide some of it, and bytes that are no
 // UTF-8. The templates have none of them, so they come from the cluster.
 func clean(page []byte) []byte {
-	if isASCII(page) {
-		return page
-	}
 	return bytes.Map(func(r rune) rune {
 		if r != '\n' && r != '\t' && (r == utf8.RuneError || unicode.Is(unicode.C, r)) {
 			return utf8.RuneError
 		}
 		return r
 	}, page)
-}
-
-// isASCII reports whether a text has only printable characters of ASCII, and white space.
-func isASCII(text []byte) bool {
-	for _, b := range text {
-		if b >= 0x7f || (b < ' ' && b != '\n' && b != '\t') {
-			return false
-		}
-	}
-	return true
 }

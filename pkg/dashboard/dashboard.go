@@ -12,7 +12,6 @@ import (
 	"embed"
 	"html/template"
 	"net/http"
-	"path"
 	"strings"
 	"time"
 
@@ -68,7 +67,7 @@ func New(config Config) *Dashboard {
 	d.mux.HandleFunc("/history", d.page("history", d.history))
 	d.mux.HandleFunc("/", d.page("unknown", unknown))
 	d.mux.HandleFunc("/events", d.events)
-	d.mux.HandleFunc("/"+assetDirectory+"/", serveAsset)
+	d.mux.Handle("/assets/{name}", http.FileServerFS(assets))
 	return d
 }
 
@@ -104,26 +103,5 @@ func unknown(r *request, _ *page) *problem {
 	return &problem{status: http.StatusNotFound, Title: "No such page", Text: "There is no such page here. These are the first ones:", Links: []cell{{Text: "Overview", Link: up}, {Text: "History", Link: up + "history"}}}
 }
 
-const assetDirectory = "assets"
-
 //go:embed assets
 var assets embed.FS
-
-// types are the types of all files that the pages need.
-var types = map[string]string{
-	"style.css":  "text/css; charset=utf-8",
-	"script.js":  "text/javascript; charset=utf-8",
-	"symbol.svg": "image/svg+xml",
-}
-
-// serveAsset serves one of the files.
-func serveAsset(w http.ResponseWriter, r *http.Request) {
-	name := path.Base(r.URL.Path)
-	content, err := assets.ReadFile(assetDirectory + "/" + name)
-	if err != nil || types[name] == "" || r.URL.Path != "/"+assetDirectory+"/"+name {
-		http.NotFound(w, r)
-		return
-	}
-	w.Header().Set("Content-Type", types[name])
-	_, _ = w.Write(content) // The client has gone.
-}

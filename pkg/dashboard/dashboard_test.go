@@ -111,7 +111,7 @@ func TestProblems(t *testing.T) {
 		"/history?until=-5m":                  {http.StatusBadRequest, "give an age such as 90m"},
 		"/elsewhere":                          {http.StatusNotFound, `<a href="./">Overview</a>`},
 		"/else/where":                         {http.StatusNotFound, `<a href="./../">Overview</a>`},
-		"/assets/":                            {http.StatusNotFound, "404 page not found"},
+		"/assets/":                            {http.StatusNotFound, "There is no such page here."},
 		"/assets/../page.go":                  {http.StatusTemporaryRedirect, "/page.go"},
 		"/assets/none.css":                    {http.StatusNotFound, "404 page not found"},
 	} {

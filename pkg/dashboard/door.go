@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"net/http"
+	"slices"
 	"strings"
 )
 
@@ -31,7 +32,7 @@ func (d *Door) Path() string { return d.path }
 // ServeHTTP implements [http.Handler].
 func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	secure(w.Header())
-	if !d.knows(r.Host) {
+	if !slices.ContainsFunc(d.hosts, func(known string) bool { return strings.EqualFold(r.Host, known) }) {
 		http.Error(w, "This is not a name of the dashboard.", http.StatusMisdirectedRequest)
 		return
 	}
@@ -47,14 +48,4 @@ func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		http.Error(w, "Use the address that kubectl nhc dashboard has printed.", http.StatusForbidden)
 	}
-}
-
-// knows reports whether the request is for one of the hosts.
-func (d *Door) knows(host string) bool {
-	for _, known := range d.hosts {
-		if strings.EqualFold(host, known) {
-			return true
-		}
-	}
-	return false
 }

@@ -16,6 +16,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	machinev1beta1 "github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
@@ -226,7 +227,7 @@ func details() view.Details {
 		Lease: &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "node-node-1"}, Spec: coordinationv1.LeaseSpec{
 			HolderIdentity: new("NodeHealthCheck-workers"), RenewTime: new(metav1.NewMicroTime(now.Add(-2 * time.Minute))), LeaseDurationSeconds: new(int32(360)),
 		}},
-		Conditions: map[string][]view.Condition{"": {{Type: "Processing", Status: "True", Reason: "Started", Since: beforeRef(2 * time.Minute)}}},
-		Events:     []corev1.Event{{Type: "Warning", Reason: "RemediationSkipped", Message: "[remediation] no", Count: 3, LastTimestamp: before(time.Minute)}},
+		Remediations: map[types.UID]view.Remediation{"": {Known: true, Conditions: []view.Condition{{Type: "Processing", Status: "True", Reason: "Started", Since: beforeRef(2 * time.Minute)}}}},
+		Events:       []corev1.Event{{Type: "Warning", Reason: "RemediationSkipped", Message: "[remediation] no", Count: 3, LastTimestamp: before(time.Minute)}},
 	}
 }

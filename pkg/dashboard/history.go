@@ -44,6 +44,7 @@ type option struct {
 
 // history is the page with the timeline.
 func (d *Dashboard) history(r *request, p *page) *problem {
+	p.Current = "history"
 	query := r.URL.Query()
 	filter, wrong := readFilter(query, r.now)
 	if wrong != nil {
@@ -86,7 +87,7 @@ func readFilter(query url.Values, now time.Time) (view.Filter, *problem) {
 
 // readInstant reads an age or a time. One without a zone, as forms send it, is in the zone of now.
 func readInstant(text string, now time.Time) (time.Time, bool) {
-	if age, err := view.ParseAge(text); err == nil {
+	if age, valid := view.ParseAge(text); valid {
 		return now.Add(-age), true
 	}
 	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04", "2006-01-02T15:04:05", time.DateOnly} {

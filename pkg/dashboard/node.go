@@ -75,13 +75,7 @@ func noNode(name string, snapshot *view.Snapshot) *problem {
 			found = append(found, node)
 		}
 	}
-	shown, hidden := first(found, longList)
-	for _, node := range shown {
-		missing.Links = append(missing.Links, cell{Text: node, Link: nodeLink(node)})
-	}
-	if hidden != "" {
-		missing.Links = append(missing.Links, plain(hidden))
-	}
+	missing.Links = linksTo(found, nodeLink)
 	missing.Text = fmt.Sprintf("There is no node %q. Nodes with this in their name:", name)
 	switch {
 	case len(found) == 0:

@@ -97,15 +97,8 @@ func fieldsOf(part *view.Part) (fields []field) {
 
 // noCheck says that there is nothing of a name.
 func noCheck(name string, overview *view.Overview) *problem {
-	missing := &problem{status: http.StatusNotFound, Title: "Not found", Text: fmt.Sprintf("There is no health check or budget %q. These are there:", name)}
-	names, hidden := first(overview.Names(), longList)
-	for _, other := range names {
-		missing.Links = append(missing.Links, cell{Text: other, Link: checkLink(other)})
-	}
-	if hidden != "" {
-		missing.Links = append(missing.Links, plain(hidden))
-	}
-	if len(names) == 0 {
+	missing := &problem{status: http.StatusNotFound, Title: "Not found", Links: linksTo(overview.Names(), checkLink), Text: fmt.Sprintf("There is no health check or budget %q. These are there:", name)}
+	if len(missing.Links) == 0 {
 		missing.Text = fmt.Sprintf("There is no health check or budget %q, and no other one.", name)
 	}
 	return missing

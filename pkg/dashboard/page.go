@@ -5,11 +5,11 @@ package dashboard
 
 import (
 	"bytes"
-	"cmp"
 	"embed"
 	"fmt"
 	"html/template"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 
@@ -57,13 +57,6 @@ type notice struct {
 // stamp is an instant, for people and for programs.
 type stamp struct{ Text, Machine string }
 
-func newStamp(text string, t time.Time) stamp {
-	return stamp{Text: text, Machine: t.UTC().Format(time.RFC3339)}
-}
-
-// sections are the pages of the navigation that other pages belong to, if it is not the overview.
-var sections = map[string]string{"history": "history"}
-
 // request is what the pages are made of.
 type request struct {
 	*http.Request
@@ -94,7 +87,10 @@ func (d *Dashboard) page(name string, body show) http.HandlerFunc {
 		if lost := request.state.Lost; !lost.IsZero() {
 			at = metav1.NewTime(lost)
 		}
-		p := &page{Current: cmp.Or(sections[name], "overview"), Cluster: d.Cluster, Version: request.state.Version, Time: newStamp(view.Clock(&at, request.now), at.Time)}
+		p := &page{
+			Current: "overview", Cluster: d.Cluster, Version: request.state.Version,
+			Time: stamp{Text: view.Clock(&at, request.now), Machine: at.UTC().Format(time.RFC3339)},
+		}
 		shown, status := name, http.StatusOK
 		p.Notices = notices(request.state, request.state.Snapshot.Missing, request.now)
 		if problem := body(request, p); problem != nil {
@@ -143,23 +139,10 @@ func notices(state State, missing []view.Missing, now time.Time) (notices []noti
 			since := metav1.NewTime(lost)
 			title = "This page is not up to date: it shows the state of " + view.SinceWhen(&since, now) + "."
 		}
-		notices = append(notices, notice{Title: title, Lines: unique(old)})
+		notices = append(notices, notice{Title: title, Lines: slices.Compact(old)})
 	}
 	if len(absent) > 0 {
-		notices = append(notices, notice{Title: "This page is partial.", Lines: unique(absent)})
+		notices = append(notices, notice{Title: "This page is partial.", Lines: slices.Compact(absent)})
 	}
 	return notices
-}
-
-// unique drops lines that are there already.
-func unique(lines []string) []string {
-	seen := map[string]bool{}
-	var kept []string
-	for _, line := range lines {
-		if !seen[line] {
-			seen[line] = true
-			kept = append(kept, line)
-		}
-	}
-	return kept
 }

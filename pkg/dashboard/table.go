@@ -122,6 +122,18 @@ func historyLink(node, check string) string {
 	return "history?" + values.Encode()
 }
 
+// linksTo are links to the pages of the first of many names.
+func linksTo(names []string, link func(name string) string) (links []cell) {
+	shown, hidden := first(names, longList)
+	for _, name := range shown {
+		links = append(links, cell{Text: name, Link: link(name)})
+	}
+	if hidden != "" {
+		links = append(links, plain(hidden))
+	}
+	return links
+}
+
 // paging is a part of a long list, and the way to the others.
 type paging struct {
 	// From and To are the numbers of the first and the last one that is shown, of Total.

@@ -48,24 +48,13 @@ type bar struct {
 // segment is a part of a bar.
 type segment struct{ X, Width, Class string }
 
-// shapes are those of the outcomes, so that they can be told apart without colours.
-var shapes = map[v1alpha1.EpisodeOutcome]string{
-	"":                          "open",
-	v1alpha1.OutcomeRecovered:   "recovered",
-	v1alpha1.OutcomeReplaced:    "replaced",
-	v1alpha1.OutcomeCancelled:   "cancelled",
-	v1alpha1.OutcomeDryRun:      "dry-run",
-	v1alpha1.OutcomeNodeDeleted: "deleted",
-	view.EndUnknown:             "unknown",
-	v1alpha1.OutcomeRecoveredWithoutRemediation: "by-itself",
-}
-
-// shapeOf returns the shape of an outcome, also of one that only a newer controller knows.
+// shapeOf returns the shape of an outcome, so that it can be told apart without colours. One that only a newer controller
+// knows has that of an unknown end.
 func shapeOf(outcome v1alpha1.EpisodeOutcome) string {
-	if shape, known := shapes[outcome]; known {
-		return shape
+	if outcome != "" && !slices.Contains(outcomes, outcome) {
+		outcome = view.EndUnknown
 	}
-	return "unknown"
+	return strings.ReplaceAll(view.Outcome(outcome).Text, " ", "-")
 }
 
 // rows are a history by node: what is drawn as one row per node, with a bar for each episode.
@@ -109,16 +98,11 @@ func newRows(history *view.History) *rows {
 // fraction returns where between start and end an instant is, from 0 to 1. What is outside is at
 // the nearer edge.
 func (t *rows) fraction(at time.Time) float64 {
-	span := seconds(t.Start, t.End)
+	span := t.End.Sub(t.Start)
 	if span <= 0 {
 		return 1
 	}
-	return min(max(0, seconds(t.Start, at)/span), 1)
-}
-
-// seconds returns how long it is from a to b, also for what is too long for a [time.Duration].
-func seconds(a, b time.Time) float64 {
-	return float64(b.Unix()-a.Unix()) + float64(b.Nanosecond()-a.Nanosecond())/float64(time.Second)
+	return min(max(0, at.Sub(t.Start).Seconds()/span.Seconds()), 1)
 }
 
 func newTimeline(shown *rows, now time.Time) *timeline {
@@ -195,18 +179,18 @@ const parts = 5
 
 // ticks are the labels of the axis, at equal distances.
 func ticks(shown *rows, now time.Time) (labels []tick) {
-	span := seconds(shown.Start, shown.End)
+	span := shown.End.Sub(shown.Start)
 	layout := time.TimeOnly
 	switch {
-	case span > 300*24*3600:
+	case span > 300*24*time.Hour:
 		layout = "Jan 2006"
-	case span > 4*24*3600:
+	case span > 4*24*time.Hour:
 		layout = "Jan 2"
-	case span > 20*60:
+	case span > 20*time.Minute:
 		layout = "Jan 2 15:04"
 	}
 	for n := range parts {
-		at := time.Unix(shown.Start.Unix()+int64(span*(float64(n)+0.5)/parts), 0).In(now.Location())
+		at := shown.Start.Add(span / (2 * parts) * time.Duration(2*n+1)).In(now.Location())
 		labels = append(labels, tick{X: percent(shown.fraction(at)), Label: at.Format(layout)})
 	}
 	return labels

@@ -9,9 +9,14 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
+	"github.com/nhc-controller/nhc-controller/pkg/health"
+	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 )
 
 var defaultBackOff = BackOff{Base: DefaultBackOffBase, Cap: DefaultBackOffCap}
@@ -151,4 +156,44 @@ func TestBackOffDecides(t *testing.T) {
 			require.Equal(t, []time.Time{due, due}, []time.Time{plan.Until, plan.Recheck}, "M14.2: nextCheckTime, and the sync wakes up for it")
 		})
 	}
+}
+
+// TestRoundsOfSyncs: a sync that deletes Machines which the owner has made since the last round begins one, and a healthy
+// one of these ends them all (spec M14.3).
+func TestRoundsOfSyncs(t *testing.T) {
+	t.Parallel()
+	p := policy(func(p *Policy) { p.Criteria.MaxUnhealthy = intstr.FromString("100%") })
+	failed := func(created time.Duration) Observed {
+		return observed(machine("m", noNode, failedPhase, createdAt(epoch.Add(created))))
+	}
+	healthy := func(created time.Duration) Observed { return observed(machine("m", createdAt(epoch.Add(created)))) }
+	for _, sync := range []struct {
+		at       time.Duration
+		observed []Observed
+		result   remediation.Result
+		want     int32
+		message  string
+	}{
+		{30 * time.Second, []Observed{observed(machine("m"), missing)}, remediation.Requested, 0, "M14.1: it had a Node"},
+		{30 * time.Second, []Observed{failed(0), failed(0)}, remediation.Requested, 1, "M14.3: those made together go together"},
+		{4 * time.Minute, []Observed{failed(0)}, remediation.Requested, 1, "M14.3: however late they fail"},
+		{9*time.Minute - time.Second, []Observed{failed(4 * time.Minute)}, remediation.Requested, 1, "M14.2: it is too young"},
+		{9 * time.Minute, []Observed{failed(4 * time.Minute)}, remediation.Unknown, 2, "M14.3: a request without an answer counts"},
+		{10 * time.Minute, []Observed{healthy(0)}, "", 2, "M14.3: a healthy one of before is no sign"},
+		{10 * time.Minute, []Observed{healthy(9 * time.Minute)}, "", 0, "M14.3: the replacement is healthy"},
+	} {
+		now := epoch.Add(sync.at)
+		in := &Input{Observed: sync.observed, Seen: func(*corev1.Node) []health.Sighting { return nil }, Lease: func(string) *coordinationv1.Lease { return nil }}
+		var results []TargetResult
+		for _, plan := range NewPlans(p, p.Evaluate(in, now), now) {
+			result := TargetResult{Plan: &plan, Outcome: &remediation.Outcome{}}
+			if plan.Creates() {
+				result.Outcome.Result = sync.result
+			}
+			results = append(results, result)
+		}
+		p.CountRounds(results, now)
+		require.Equal(t, sync.want, p.Rounds.of(machine("m"), p.BackOff, now).Count, sync.message)
+	}
+	require.Greater(t, defaultBackOff.Delay(3), 15*time.Minute+2*time.Minute+10*time.Second, "M14.5, M14.6: the fourth lives for longer than the autoscaler waits")
 }

@@ -8,10 +8,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
@@ -159,57 +157,6 @@ func TestDateDecision(t *testing.T) {
 	}
 }
 
-// TestObservations: what the history is told (spec 23c).
-func TestObservations(t *testing.T) {
-	t.Parallel()
-	cr := func(node, uid string, change func(*object.CR)) *object.CR {
-		cr := testCR(node, uid)
-		if change != nil {
-			change(cr)
-		}
-		return cr
-	}
-	unhealthy := testResult(testNode("a"),
-		cr("a", "failed", func(cr *object.CR) { cr.Succeeded = corev1.ConditionFalse }),
-		cr("a", "succeeded", func(cr *object.CR) { cr.Succeeded = corev1.ConditionTrue }),
-		cr("a", "replaces", func(cr *object.CR) { cr.PermanentNodeDeletionExpected = corev1.ConditionTrue }),
-		cr("a", "replaced", func(cr *object.CR) {
-			cr.Succeeded, cr.PermanentNodeDeletionExpected = corev1.ConditionTrue, corev1.ConditionTrue
-		}))
-	unhealthy.Plan.Node.DeletionRequested = map[types.UID]bool{"failed": true}
-	unhealthy.Plan.Candidate = true
-	healthy := testResult(testNode("b"))
-	healthy.Plan.Node.Verdict.State = health.Healthy
-	deleted := testResult(testNode("c"), cr("c", "deleting", func(cr *object.CR) { cr.DeletionTimestamp = new(metav1.NewTime(epoch)) }))
-	deleted.Plan.Node.Constraints.NodeDeleted = true
-	in := testInput(unhealthy, healthy, deleted)
-	in.Gone = []*object.CR{cr("b", "gone", nil)}
-
-	var all []history.Observation
-	for observation := range (&Report{in: in}).Observations {
-		all = append(all, observation)
-	}
-	require.Len(t, all, 3)
-	require.Equal(t, v1alpha1.Trigger{Type: "Ready", Status: "Unknown"}, all[0].Trigger)
-	require.Empty(t, all[1].Trigger, "a healthy node has none")
-	require.True(t, all[0].Selected)
-	require.False(t, all[0].WouldBegin, "a candidate that would create nothing")
-	said := map[types.UID]history.CR{}
-	for _, observation := range all {
-		for _, cr := range observation.CRs {
-			said[cr.Resource.UID] = history.CR{Gone: cr.Gone, Requested: cr.Requested, Failed: cr.Failed, Replaced: cr.Replaced}
-		}
-	}
-	require.Equal(t, map[types.UID]history.CR{
-		"failed": {Failed: true, Requested: true}, "succeeded": {}, "replaces": {}, "replaced": {Replaced: true},
-		"gone": {Gone: true}, "deleting": {},
-	}, said)
-
-	for range (&Report{in: in}).Observations {
-		break // It stops where the reader does.
-	}
-}
-
 // TestFinder finds entries in order, out of order, and none.
 func TestFinder(t *testing.T) {
 	t.Parallel()
@@ -227,22 +174,6 @@ func TestFinder(t *testing.T) {
 	require.Same(t, decision, finder.Decision("c"))
 	require.Nil(t, finder.Decision("b"))
 	require.Nil(t, finder.Decision("d"))
-}
-
-// TestConditionDisabled: what is not known changes nothing (spec 6.5).
-func TestConditionDisabled(t *testing.T) {
-	t.Parallel()
-	broken := &remediation.Problem{Reason: "RemediationTemplateInvalid", Message: "it is broken"}
-	c := &conditions{now: epoch}
-	set := func(problem *remediation.Problem, unknown bool) *metav1.Condition {
-		c.setDisabled(problem, unknown)
-		return meta.FindStatusCondition(c.list, v1alpha1.ConditionDisabled)
-	}
-	require.Nil(t, set(nil, true))
-	require.Equal(t, metav1.ConditionFalse, set(nil, false).Status)
-	require.Equal(t, metav1.ConditionTrue, set(broken, false).Status)
-	require.Equal(t, metav1.ConditionTrue, set(nil, true).Status)
-	require.Equal(t, "it is broken", set(broken, true).Message)
 }
 
 // TestLeftoverRemediations names some of what remediators hold, and counts the rest (spec 17.4).

@@ -40,8 +40,6 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m, goleak.IgnoreTopFunction("k8s.io/client-go/util/workqueue.(*delayingType[...]).waitingLoop"))
 }
 
-const interval = 15 * time.Second
-
 var (
 	reboot = schema.GroupVersionKind{Group: "a.example.com", Version: "v1", Kind: "RebootTemplate"}
 	fence  = schema.GroupVersionKind{Group: "b.example.com", Version: "v1", Kind: "FenceTemplate"}
@@ -140,7 +138,8 @@ func newFakeCluster(change func(*Config)) *fakeCluster {
 	w.client.PrependWatchReactor("*", w.watch)
 	config := Config{
 		Name: "test", Client: slowClient{FakeDynamicClient: w.client, fakeCluster: w}, Discovery: w, Access: access.SelfSubjectAccessReviews(),
-		Verbs: []string{"get", "list", "watch"}, Interval: interval,
+		Verbs: []string{"get", "list", "watch"},
+		CRDs:  func(string) ([]string, bool) { return nil, false },
 		Parse: func(u *unstructured.Unstructured) runtime.Object { return &parsed{Unstructured: *u} },
 		Handler: cache.ResourceEventHandlerFuncs{
 			AddFunc:    func(object any) { w.saw("add", object) },

@@ -32,37 +32,31 @@ type Config struct {
 	// Verbs are the permissions that a kind needs: get, list and watch first. With only these
 	// three the kind is watched, although it counts as forbidden.
 	Verbs []string
-	// Optional means that a kind need not be served: it is then only probed again for some
-	// time after a CRD of its group has changed. Optional.
-	Optional bool
 	// Keep means that a kind that was watched stays watched when no owner wants it any more, until it is gone, or may not
 	// be read and had no objects. Optional.
 	Keep bool
 	// CRDs returns the names of the CustomResourceDefinitions of an API group, and false
-	// if they are not known yet. Gone depends on it. Optional.
+	// if they are not known yet. Gone depends on it: a kind that is not served, and not gone, is probed again and again.
 	CRDs func(group string) (names []string, known bool)
-	// Interval is the time between two probes of a kind that cannot be watched. A list
-	// without an answer counts as failed after this time.
-	Interval time.Duration
 	// Parse turns an object of the API into the one that is cached.
 	Parse func(*unstructured.Unstructured) runtime.Object
 	// Indexers index the caches.
 	Indexers cache.Indexers
 	// Handler receives the events of every watched kind.
 	Handler cache.ResourceEventHandler
-	// Freshness follows the caches, and is run by its owner. Without one, the set has its own.
+	// Freshness follows the caches. Without one, the set has its own.
 	Freshness *Freshness
 	// Changed is called with the owners of a kind when its state has changed. With Keep, there may be none.
 	Changed func(owners []string)
 }
 
-// ProbeInterval is the usual Interval.
-const ProbeInterval = 15 * time.Second
+// probeInterval is the time between two probes of a kind that cannot be watched.
+const probeInterval = 15 * time.Second
 
 // ReadOnly returns the part of a Config that all sets of a process share, for kinds that are only read.
-func ReadOnly(kube kubernetes.Interface, client dynamic.Interface, freshness *Freshness) Config {
+func ReadOnly(kube kubernetes.Interface, client dynamic.Interface, crds cache.SharedIndexInformer, freshness *Freshness) Config {
 	return Config{
 		Client: client, Discovery: kube.Discovery(), Access: kube.AuthorizationV1().SelfSubjectAccessReviews(),
-		Verbs: []string{"get", "list", "watch"}, Interval: ProbeInterval, Freshness: freshness,
+		Verbs: readingVerbs, CRDs: crdsIn(crds), Freshness: freshness,
 	}
 }

@@ -13,26 +13,33 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/client-go/util/watchlist"
+	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
 )
 
-// listTimeout limits one request of a list. By default the API server itself gives up after one minute.
-const listTimeout = 2 * time.Minute
+// StaleAfter is how long the watch of a cache may fail before the cache counts as not read.
+const StaleAfter = 30 * time.Second
 
-var (
-	// errSilent is the failure of an informer whose requests are not answered.
-	errSilent = errors.New("the API server has not listed the objects yet")
-	// errLost is the failure of a cache without an open watch, if no other failure is known.
-	errLost = errors.New("no watch is open")
-)
+// settleAfter is the time between the opening of a watch that had failed for too long and the moment when its cache
+// counts as read again. Meanwhile the watch delivers what the cache has missed.
+const settleAfter = time.Second
 
-// connection follows the requests of one informer. It is stale once the objects were listed and no watch
-// has been open for StaleAfter. An ordinary end of a watch, with a next watch, is no failure.
+// listTimeout limits one request of a list, as the API server does by default.
+const listTimeout = time.Minute
+
+// errLost is the failure of a cache without an open watch, if no other failure is known.
+var errLost = errors.New("no watch is open")
+
+// connection follows the requests of one informer. It is stale once the objects were listed and no watch has been open
+// for StaleAfter. An ordinary end of a watch, with a next watch, is no failure.
 type connection struct {
-	// failed is called after each failed request. Its argument tells whether it is the first failure since a
+	// name is that of the cache.
+	name string
+	// failed is called after each failed request. Its argument says whether it is the first failure since a
 	// watch was open. changed is called after the connection has become stale, and after it has recovered.
 	failed  func(err error, first bool)
 	changed func()
@@ -41,10 +48,9 @@ type connection struct {
 	// failure is the last failure since a watch was open.
 	failure error
 	listed  int64
-	// failing is since when no watch is open, zero while one is, and before the first list.
+	// failing is since when a watch was asked for and none is open, zero while one is, and before the first list.
 	failing time.Time
-	// stale means that no watch had been open for StaleAfter at the last look.
-	stale bool
+	stale   bool
 }
 
 // isStale reports whether no watch has been open for too long.
@@ -52,15 +58,6 @@ func (c *connection) isStale() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.stale
-}
-
-// look finds out whether the connection is stale, and reports whether that has changed.
-func (c *connection) look(now time.Time) (stale, turned bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	before := c.stale
-	c.stale = !c.failing.IsZero() && now.Sub(c.failing) >= StaleAfter
-	return c.stale, c.stale != before
 }
 
 // lists returns how often the objects have been listed.
@@ -80,61 +77,72 @@ func (c *connection) cause() error {
 	return c.failure
 }
 
-// fail records a failure and reports whether it is the first one since a watch was open.
-func (c *connection) fail(err error) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	first := c.failure == nil
-	c.failure = err
-	return first
-}
-
-// list records that all objects have been listed. From now on a watch is expected.
-func (c *connection) list() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.listed++; c.listed == 1 {
-		c.failing = clock.RealClock{}.Now()
-	}
-}
-
-// open records that a watch is open that continues what was listed.
-func (c *connection) open() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.failing, c.failure = time.Time{}, nil
-}
-
-// close records that the watch has ended.
-func (c *connection) close() {
+// request records that a request begins. A watch that was open has ended.
+func (c *connection) request(ctx context.Context) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.failing.IsZero() && c.listed > 0 {
 		c.failing = clock.RealClock{}.Now()
+		clock.RealClock{}.AfterFunc(StaleAfter, func() { c.look(ctx) })
 	}
 }
 
-// listerWatcher is the ListerWatcher of an informer.
-type listerWatcher struct {
-	cache.ListWatch
-
-	client any
+// report records how a request of a running informer has ended.
+func (c *connection) report(ctx context.Context, err error) {
+	if err == nil || ctx.Err() != nil {
+		return
+	}
+	c.mu.Lock()
+	first := c.failure == nil
+	c.failure = err
+	c.mu.Unlock()
+	c.failed(err, first)
 }
 
-// IsWatchListSemanticsUnSupported reports whether a watch cannot begin with a list.
-func (l *listerWatcher) IsWatchListSemanticsUnSupported() bool {
-	return l.client == nil || watchlist.DoesClientNotSupportWatchListSemantics(l.client)
+// list records that all objects have been listed.
+func (c *connection) list() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.listed++
+}
+
+// open records that a watch is open that continues what was listed.
+func (c *connection) open(ctx context.Context) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.failing, c.failure = time.Time{}, nil
+	if c.stale {
+		clock.RealClock{}.AfterFunc(settleAfter, func() { c.look(ctx) })
+	}
+}
+
+// look finds out whether the connection is stale, and reports a change while the informer runs.
+func (c *connection) look(ctx context.Context) {
+	c.mu.Lock()
+	before := c.stale
+	c.stale = !c.failing.IsZero() && clock.RealClock{}.Since(c.failing) >= StaleAfter
+	stale := c.stale
+	c.mu.Unlock()
+	switch {
+	case stale == before || ctx.Err() != nil:
+		return
+	case stale:
+		utilruntime.HandleErrorWithContext(ctx, c.cause(), "The watch of a cache has failed for too long: nothing that depends on the cache begins", "cache", c.name, "for", StaleAfter)
+	default:
+		klog.FromContext(ctx).Info("Watching again", "cache", c.name)
+	}
+	c.changed()
 }
 
 // listerWatcher returns the ListerWatcher of an informer. Its lists do not come from a cache of the API
-// server that may lag. If client supports it, the list comes as the beginning of a watch. A nil client does
-// not.
+// server that may lag. If client supports it, the list comes as the beginning of a watch.
 func (c *connection) listerWatcher(source *cache.ListWatch, client any) cache.ListerWatcher {
-	return &listerWatcher{client: client, ListWatch: cache.ListWatch{
+	return cache.ToListWatcherWithWatchListSemantics(&cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			if options.ResourceVersion == "0" {
 				options.ResourceVersion = ""
 			}
+			c.request(ctx)
 			listing, cancel := context.WithTimeout(ctx, listTimeout)
 			defer cancel()
 			list, err := source.ListWithContext(listing, options)
@@ -148,7 +156,8 @@ func (c *connection) listerWatcher(source *cache.ListWatch, client any) cache.Li
 			return list, nil
 		},
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-			lists := options.SendInitialEvents != nil && *options.SendInitialEvents
+			lists := ptr.Deref(options.SendInitialEvents, false)
+			c.request(ctx)
 			watcher, err := source.WatchWithContext(ctx, options)
 			if !lists || !apierrors.IsInvalid(err) { // Or else the API server cannot do that, and a list follows.
 				c.report(ctx, err)
@@ -156,68 +165,37 @@ func (c *connection) listerWatcher(source *cache.ListWatch, client any) cache.Li
 			if err != nil {
 				return nil, err
 			}
-			if lists {
-				return c.observeList(watcher), nil
+			if !lists {
+				c.open(ctx)
+				return watcher, nil
 			}
-			c.open()
-			return &observedWatch{Interface: watcher, closed: sync.OnceFunc(c.close)}, nil
+			return listingWatch{watch.Filter(watcher, func(event watch.Event) (watch.Event, bool) {
+				if endsList(&event) {
+					c.list()
+					c.open(ctx)
+				}
+				return event, true
+			})}, nil
 		},
-	}}
+	}, client)
 }
 
-// report records how a request of a running informer has ended.
-func (c *connection) report(ctx context.Context, err error) {
-	if err != nil && ctx.Err() == nil {
-		c.failed(err, c.fail(err))
-	}
-}
+// plainLists stands for a client whose watches do not begin with a list.
+type plainLists struct{}
 
-// observedWatch is a watch that reports its end: the informer stops each watch, also a
-// watch that the API server has ended.
-type observedWatch struct {
-	watch.Interface
+// IsWatchListSemanticsUnSupported reports that a watch cannot begin with a list.
+func (plainLists) IsWatchListSemanticsUnSupported() bool { return true }
 
-	closed func()
-}
+// listingWatch is a watch that begins with a list.
+type listingWatch struct{ watch.Interface }
 
-// Stop implements watch.Interface.
-func (w *observedWatch) Stop() {
+// Stop implements watch.Interface. The filter ends with its last event.
+func (w listingWatch) Stop() {
 	w.Interface.Stop()
-	w.closed()
-}
-
-// listingWatch is a watch that begins with a list. A bookmark ends the list.
-type listingWatch struct {
-	observedWatch
-
-	events chan watch.Event
-}
-
-// ResultChan implements watch.Interface.
-func (w *listingWatch) ResultChan() <-chan watch.Event { return w.events }
-
-// observeList returns a watch that counts as open once its list is complete.
-func (c *connection) observeList(watcher watch.Interface) watch.Interface {
-	stopped := make(chan struct{})
-	w := &listingWatch{events: make(chan watch.Event), observedWatch: observedWatch{Interface: watcher, closed: sync.OnceFunc(func() {
-		close(stopped)
-		c.close()
-	})}}
 	go func() {
-		defer close(w.events)
-		for event := range watcher.ResultChan() {
-			if endsList(&event) {
-				c.list()
-				c.open()
-			}
-			select {
-			case w.events <- event:
-			case <-stopped:
-				return
-			}
+		for range w.ResultChan() { //nolint:revive // Nothing else reads them any more.
 		}
 	}()
-	return w
 }
 
 // endsList reports whether an event of a watch is the bookmark at the end of the list.

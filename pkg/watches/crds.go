@@ -9,9 +9,9 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// CRDsIn returns a function that returns the names of the CustomResourceDefinitions of an
+// crdsIn returns a function that returns the names of the CustomResourceDefinitions of an
 // API group, <plural>.<group>, and false before their cache is filled.
-func CRDsIn(informer cache.SharedIndexInformer) func(group string) ([]string, bool) {
+func crdsIn(informer cache.SharedIndexInformer) func(group string) ([]string, bool) {
 	return func(group string) (names []string, known bool) {
 		if !informer.HasSynced() {
 			return nil, false

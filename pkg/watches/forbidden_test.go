@@ -110,3 +110,40 @@ func TestLastCacheOfAForbiddenKind(t *testing.T) {
 		require.False(t, read, "it is not wanted any more")
 	})
 }
+
+// TestForbiddenButReadable: reading is permitted, something else is not.
+func TestForbiddenButReadable(t *testing.T) {
+	needsMore := func(c *Config) { c.Verbs = []string{"get", "list", "watch", "create", "patch", "delete"} }
+	inClusterOf(t, needsMore, func(t *testing.T, w *fakeCluster) {
+		w.change(func() { w.denied.Insert("patch reboottemplates") })
+		w.put(reboot, "1")
+		w.want("one", reboot)
+		pass(confirmAfter)
+		mapping, err := w.set.Mapping(reboot)
+		require.Equal(t, &ForbiddenError{Verb: "patch", Resource: resourceOf(reboot).GroupResource()}, err, "6.6")
+		require.Equal(t, resourceOf(reboot), mapping.Resource)
+		indexer, err := w.set.Cache(reboot)
+		require.NoError(t, err, "6.7: as far as the CRs can be read")
+		require.Len(t, indexer.List(), 1)
+		pass(time.Minute)
+		w.notified()
+		pass(time.Hour)
+		require.Empty(t, w.notified(), "P3")
+
+		w.change(func() { w.denied.Clear() })
+		pass(probeInterval)
+		_, err = w.set.Mapping(reboot)
+		require.NoError(t, err, "6.4: within the poll")
+		require.Equal(t, 1, w.requests("list", reboot), "the informer goes on")
+		require.Equal(t, []string{"one"}, w.notifiedOwners())
+
+		w.change(func() {
+			w.denied.Insert("list reboottemplates")
+			w.refused["watch reboottemplates"] = apierrors.NewForbidden(resourceOf(reboot).GroupResource(), "", nil)
+		})
+		w.breakWatches(reboot)
+		pass(5 * time.Second)
+		_, err = w.set.Cache(reboot)
+		require.IsType(t, &ForbiddenError{}, err, "and stops when reading is not permitted any more")
+	})
+}

@@ -4,25 +4,13 @@
 package watches
 
 import (
-	"context"
 	"fmt"
 	"maps"
-	"slices"
 	"sync"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/klog/v2"
-	"k8s.io/utils/clock"
 )
-
-// StaleAfter is how long the watch of a cache may fail before the cache counts as not read.
-const StaleAfter = 30 * time.Second
-
-// freshnessInterval is the time between two looks for watches that have failed for too long or have recovered.
-const freshnessInterval = time.Second
 
 // Freshness knows which caches follow the API server. An informer cannot tell a quiet watch from a failing
 // one. Its methods may be called from any goroutine. With a nil Freshness, every cache follows.
@@ -35,49 +23,8 @@ type Freshness struct {
 // NewFreshness returns a Freshness without caches.
 func NewFreshness() *Freshness { return &Freshness{connections: map[string]*connection{}} }
 
-// Run reports caches that become stale or recover, until ctx is done.
-func (f *Freshness) Run(ctx context.Context) {
-	ticker := time.NewTicker(freshnessInterval)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-			f.look(ctx)
-		}
-	}
-}
-
-// look reports what has changed since the last look.
-func (f *Freshness) look(ctx context.Context) {
-	f.mu.Lock()
-	connections, changed := maps.Clone(f.connections), slices.Clone(f.changed)
-	f.mu.Unlock()
-	turned := map[string]bool{} // It has become stale, or has recovered.
-	for name, c := range connections {
-		if stale, now := c.look(clock.RealClock{}.Now()); now {
-			turned[name] = stale
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(turned)) {
-		c := connections[name]
-		if turned[name] {
-			utilruntime.HandleErrorWithContext(ctx, c.cause(), "The watch of a cache has failed for too long: nothing that depends on the cache begins", "cache", name, "for", StaleAfter)
-		} else {
-			klog.FromContext(ctx).Info("Watching again", "cache", name)
-		}
-		c.changed()
-	}
-	for _, call := range changed {
-		if len(turned) > 0 {
-			call()
-		}
-	}
-}
-
 // Subscribe has changed called after a cache has become stale, and after it has recovered. It is called
-// before Run.
+// before the informers run.
 func (f *Freshness) Subscribe(changed func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -125,9 +72,22 @@ func (f *Freshness) connection(name string) *connection {
 // for the informer.
 func (f *Freshness) follow(name string, c *connection, source *cache.ListWatch, client any) cache.ListerWatcher {
 	f.mu.Lock()
-	f.connections[name] = c
-	f.mu.Unlock()
+	defer f.mu.Unlock()
+	f.connections[name], c.name = c, name
+	changed := c.changed
+	c.changed = func() {
+		changed()
+		for _, call := range f.subscribers() {
+			call()
+		}
+	}
 	return c.listerWatcher(source, client)
+}
+
+func (f *Freshness) subscribers() []func() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.changed
 }
 
 // forget ends the following of an informer.

@@ -92,7 +92,6 @@ func TestTypedFreshness(t *testing.T) {
 				var wg sync.WaitGroup
 				defer wg.Wait()
 				defer cancel()
-				wg.Go(func() { f.Run(ctx) })
 				wg.Go(func() { informer.RunWithContext(ctx) })
 				pass(time.Hour)
 				require.True(t, informer.HasSynced())
@@ -140,7 +139,6 @@ func TestListThatDoesNotEnd(t *testing.T) {
 		var wg sync.WaitGroup
 		defer wg.Wait()
 		defer cancel()
-		wg.Go(func() { f.Run(ctx) })
 		wg.Go(func() { informer.RunWithContext(ctx) })
 		pass(time.Minute)
 		server.mu.Lock()

@@ -36,16 +36,10 @@ func TestGone(t *testing.T) {
 		},
 		"P5 it may be that of a definition that is not served": {cached: definitions{names: []string{"others.a.example.com"}, known: true}},
 		"P5 the cache of the definitions is not filled":        {},
-		"P5 an aggregated API serves the group": {
+		"P12 no definition of the group was ever there": {
 			cached:  definitions{known: true},
-			prepare: func(w *fakeCluster) { w.served.Insert(global) },
-		},
-		"P5 it is not known which groups are served": {
-			cached: definitions{known: true},
-			prepare: func(w *fakeCluster) {
-				w.served.Insert(fence)
-				w.discoveryErr[fence.Group] = errServer
-			},
+			prepare: func(w *fakeCluster) { w.served.Insert(fence) },
+			gone:    true,
 		},
 	}
 	for name, tc := range tests {
@@ -85,24 +79,64 @@ func TestGoneAndBack(t *testing.T) {
 
 		w.change(func() { w.served.Delete(reboot) })
 		w.set.Refresh(reboot.Group)
-		pass(interval)
+		pass(probeInterval)
 		require.False(t, w.set.Gone(reboot), "P5: it is defined")
 		w.notified()
 
 		w.change(func() { cached.names = nil; w.served.Delete(global) })
 		w.set.Refresh(reboot.Group)
-		pass(interval)
+		pass(probeInterval)
 		require.True(t, w.set.Gone(reboot))
 		require.Equal(t, [][]string{{"one"}}, w.notified(), "P2: although the kind was not served before either")
 
-		w.change(func() { w.discoveryErr[reboot.Group] = errServer })
+		w.change(func() { cached.names = []string{"reboottemplates.a.example.com"}; w.discoveryErr[reboot.Group] = errServer })
+		w.set.Refresh(reboot.Group)
 		pass(time.Hour)
 		require.True(t, w.set.Gone(reboot), "what was known stays")
 		w.change(func() { clear(w.discoveryErr); w.served.Insert(reboot) })
 		w.change(func() { w.refused["list reboottemplates"] = errServer })
-		pass(interval)
+		pass(probeInterval)
 		require.False(t, w.set.Gone(reboot))
 		_, read := w.set.LastCache(reboot)
 		require.False(t, read, "P12: what it had before went with it")
+	})
+}
+
+// TestGoneIsSilent: a kind that is gone is not asked for before a CRD changes.
+func TestGoneIsSilent(t *testing.T) {
+	var cached definitions
+	inClusterOf(t, func(c *Config) {
+		c.CRDs = func(string) ([]string, bool) { return cached.names, cached.known }
+	}, func(t *testing.T, w *fakeCluster) {
+		w.change(func() { w.served.Clear() })
+		w.want("one", reboot)
+		pass(time.Hour)
+		require.False(t, w.set.Gone(reboot), "P5: the definitions are not known yet")
+		cached.known = true
+		for _, delay := range []time.Duration{0, time.Second, 3 * time.Second} {
+			pass(probeInterval)
+			require.True(t, w.set.Gone(reboot), "P12")
+			w.change(func() { w.looks = 0 })
+			pass(24 * time.Hour)
+			require.Zero(t, w.looks, "P3: no request for what is not there")
+
+			// It is installed while the controller runs. Discovery follows a little later.
+			w.notified()
+			cached.names = []string{resourceOf(reboot).GroupResource().String()}
+			w.set.Refresh(reboot.Group)
+			pass(delay)
+			w.change(func() { w.served.Insert(reboot) })
+			pass(5*time.Second - delay)
+			require.Equal(t, 1, w.running(reboot), "1.3 6.4: within 5 s of the change of a CRD, which is served %s later", delay)
+			require.Equal(t, []string{"one"}, w.notifiedOwners())
+
+			cached.names = nil
+			w.change(func() { w.served.Delete(reboot) })
+			w.set.Refresh(reboot.Group)
+			pass(time.Second)
+			require.Zero(t, w.running(reboot), "1.3: it may vanish")
+			_, err := w.set.Cache(reboot)
+			require.True(t, meta.IsNoMatchError(err), "%v", err)
+		}
 	})
 }

@@ -6,12 +6,10 @@ package watches
 import (
 	"context"
 	"fmt"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
@@ -30,14 +28,11 @@ type informer struct {
 // list.
 func (i *informer) synced() bool { return cache.IsDone(i.ready) }
 
-// readable reports whether the cache is filled and follows the API server.
-func (i *informer) readable() bool { return i.synced() && !i.isStale() }
-
-// unreadable reports whether the cache is not readable and may never be.
-func (i *informer) unreadable() bool { return !i.readable() && i.cause() != nil }
-
-// pending returns why a cache that is not readable is not.
-func (i *informer) pending() error {
+// unread returns nil if the cache is filled and follows the API server.
+func (i *informer) unread() error {
+	if i.synced() && !i.isStale() {
+		return nil
+	}
 	if cause := i.cause(); cause != nil {
 		return &UnreadableError{cause}
 	}
@@ -60,7 +55,7 @@ func (s *Set[K]) watch(ctx context.Context, key K, mapping *meta.RESTMapping) (*
 	}
 	started.changed = func() { s.notify(key) }
 	name := s.config.Name + "/" + mapping.Resource.GroupResource().String()
-	source := s.config.Freshness.follow(name, &started.connection, listWatch(s.config.Client.Resource(mapping.Resource), ""), nil)
+	source := s.config.Freshness.follow(name, &started.connection, listWatch(s.config.Client.Resource(mapping.Resource), ""), plainLists{})
 	context.AfterFunc(ctx, func() { s.config.Freshness.forget(name, &started.connection) })
 	started.SharedIndexInformer = cache.NewSharedIndexInformerWithOptions(source, &unstructured.Unstructured{},
 		cache.SharedIndexInformerOptions{Indexers: s.config.Indexers, ObjectDescription: mapping.Resource.String()})
@@ -69,29 +64,13 @@ func (s *Set[K]) watch(ctx context.Context, key K, mapping *meta.RESTMapping) (*
 		return nil, fmt.Errorf("watching %s: %w", mapping.Resource, err)
 	}
 	s.wg.Go(func() { started.RunWithContext(ctx) })
-	s.wg.Go(func() { s.awaitSync(ctx, key, started) })
+	s.wg.Go(func() {
+		if cache.WaitFor(ctx, "", started.ready) {
+			logger.V(2).Info("Watching")
+			s.notify(key)
+		}
+	})
 	return started, nil
-}
-
-// awaitSync notifies the owners of a kind when its cache is filled, and when it takes too
-// long: then no sync waits for it.
-func (s *Set[K]) awaitSync(ctx context.Context, key K, i *informer) {
-	if !i.syncs(ctx, s.config.Interval) && i.cause() == nil && i.fail(errSilent) {
-		utilruntime.HandleErrorWithContext(ctx, errSilent, "Continuing without a kind")
-		s.notify(key)
-	}
-	if cache.WaitFor(ctx, "", i.ready) {
-		klog.FromContext(ctx).V(2).Info("Watching")
-		s.notify(key)
-	}
-}
-
-// syncs waits for the cache to be filled. It returns false if that takes longer than
-// within, and true if ctx is done before.
-func (i *informer) syncs(ctx context.Context, within time.Duration) bool {
-	limited, cancel := context.WithTimeout(ctx, within)
-	defer cancel()
-	return cache.WaitFor(limited, "", i.ready) || ctx.Err() != nil
 }
 
 func (s *Set[K]) configure(ctx context.Context, i *informer) error {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/klog/v2"
 )
 
 // losses are the ways in which a kind that has been read cannot be followed any more.
@@ -58,7 +59,7 @@ func TestLostKind(t *testing.T) {
 				require.NoError(t, err, "a restart of the API server is no news")
 				require.Empty(t, w.notified())
 
-				pass(freshnessInterval + 1)
+				pass(1)
 				_, err = w.set.Cache(reboot)
 				require.True(t, Unread(err), "P5")
 				require.ErrorContains(t, err, loss.cause, "with the cause, so that no sync waits for it")
@@ -138,34 +139,37 @@ func TestLostKindIsForgotten(t *testing.T) {
 	})
 }
 
-// TestConnection: a connection fails from the end of a watch, or from the first list, until a watch opens.
+// TestConnection: a connection fails from the first request after a list until a watch opens.
 func TestConnection(t *testing.T) {
 	inCluster(t, func(t *testing.T, _ *fakeCluster) {
-		c := &connection{}
-		look := func() []bool {
-			stale, turned := c.look(time.Now())
-			require.Equal(t, stale, c.isStale())
-			return []bool{stale, turned}
-		}
-		c.open()
-		c.close()
+		ctx, changes := klog.NewContext(t.Context(), klog.Logger{}), 0
+		c := &connection{failed: func(error, bool) {}, changed: func() { changes++ }}
+		state := func() []any { return []any{c.isStale(), changes} }
+		c.request(ctx)
 		pass(time.Hour)
-		require.Equal(t, []bool{false, false}, look(), "nothing was listed: the cache is not filled")
+		require.Equal(t, []any{false, 0}, state(), "nothing was listed: the cache is not filled")
 		c.list()
+		c.request(ctx)
 		pass(StaleAfter - 1)
-		require.Equal(t, []bool{false, false}, look())
+		c.request(ctx)
+		require.Equal(t, []any{false, 0}, state())
 		pass(1)
-		require.Equal(t, []bool{true, true}, look(), "listed, and not watched since")
+		require.Equal(t, []any{true, 1}, state(), "listed, and not watched since")
 		require.ErrorIs(t, c.cause(), errLost)
-		require.True(t, c.fail(errServer))
-		require.False(t, c.fail(errServer), "the second one in a row")
+		c.report(ctx, errServer)
+		require.ErrorIs(t, c.cause(), errServer)
 		c.list()
-		require.Equal(t, []bool{true, false}, look(), "P3: a list opens no watch")
-		c.open()
-		require.Equal(t, []bool{false, true}, look(), "P12")
+		c.request(ctx)
+		pass(time.Hour)
+		require.Equal(t, []any{true, 1}, state(), "P3: a list opens no watch")
+		c.open(ctx)
+		pass(settleAfter - 1)
+		require.True(t, c.isStale(), "P5: the cache lacks what has happened meanwhile")
+		pass(1)
+		require.Equal(t, []any{false, 2}, state(), "P12")
 		require.NoError(t, c.cause())
-		c.close()
+		c.request(ctx)
 		pass(StaleAfter)
-		require.Equal(t, []bool{true, true}, look(), "an end without a next watch")
+		require.Equal(t, []any{true, 3}, state(), "an end without a next watch")
 	})
 }

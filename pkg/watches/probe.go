@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apimachinery/pkg/util/sets"
 )
 
 // probeTimeout bounds one probe of a kind.
@@ -41,78 +41,69 @@ var readingVerbs = []string{"get", "list", "watch"}
 func (s *Set[K]) probe(ctx context.Context, key K) (found, error) {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	mapping, versions, err := s.discover(ctx, key)
-	if meta.IsNoMatchError(err) {
-		gone, failure := s.hasGone(ctx, key)
-		if failure != nil {
-			utilruntime.HandleErrorWithContext(ctx, failure, "Cannot find out whether objects of a kind exist that is not served", logValues(key)...)
-		}
-		return found{err: err, gone: gone}, nil
+	found, err := s.discover(ctx, key)
+	if err != nil || found.err != nil {
+		return found, err
 	}
+	denied, err := s.firstDenied(ctx, found.mapping)
 	if err != nil {
-		return found{}, err
+		return found, err
 	}
-	denied, err := s.firstDenied(ctx, mapping)
-	if err != nil {
-		return found{}, err
+	if denied != "" {
+		found.err = &ForbiddenError{Verb: denied, Resource: found.mapping.Resource.GroupResource()}
 	}
-	if denied == "" {
-		return found{mapping: mapping, versions: versions, watchable: true}, nil
-	}
-	return found{
-		mapping:   mapping,
-		versions:  versions,
-		err:       &ForbiddenError{Verb: denied, Resource: mapping.Resource.GroupResource()},
-		watchable: !slices.Contains(readingVerbs, denied),
-	}, nil
+	found.watchable = !slices.Contains(readingVerbs, denied)
+	return found, nil
 }
 
 // discover returns where the kind is served, and in which versions. It asks each time, because a
-// cached answer does not notice a CRD that is installed later.
-func (s *Set[K]) discover(ctx context.Context, key K) (mapping *meta.RESTMapping, versions []string, err error) {
+// cached answer does not notice a CRD that is installed later. No objects of a kind that is not served can exist if all
+// CustomResourceDefinitions of the group are those of other kinds, which are served: the API server removes a
+// definition after its last object.
+func (s *Set[K]) discover(ctx context.Context, key K) (result found, err error) {
 	gvk := parts(key)
-	noMatch := &meta.NoKindMatchError{GroupKind: gvk.GroupKind(), SearchedVersions: []string{gvk.Version}}
+	result.err = &meta.NoKindMatchError{GroupKind: gvk.GroupKind(), SearchedVersions: []string{gvk.Version}}
 	if gvk.Kind == "" {
-		return nil, nil, noMatch
+		return result, nil
 	}
 	candidates := []string{gvk.Version}
 	if gvk.Version == "" {
-		if !s.anyVersion(key) {
-			return nil, nil, noMatch
-		}
 		if candidates, err = s.versions(ctx, gvk.Group); err != nil {
-			return nil, nil, err
+			return result, err
 		}
 	}
+	served := sets.New[string]()
 	for _, version := range candidates {
 		gvk.Version = version
 		resources, err := s.resources(ctx, gvk.GroupVersion())
 		if err != nil {
-			return nil, nil, err
+			return result, err
 		}
-		i := slices.IndexFunc(resources, func(resource metav1.APIResource) bool { return resource.Kind == gvk.Kind })
-		if i < 0 {
-			continue
-		}
-		versions = append(versions, version)
-		if mapping != nil {
-			continue
-		}
-		mapping = &meta.RESTMapping{Resource: gvk.GroupVersion().WithResource(resources[i].Name), GroupVersionKind: gvk, Scope: meta.RESTScopeRoot}
-		if resources[i].Namespaced {
-			mapping.Scope = meta.RESTScopeNamespace
+		for i := range resources {
+			served.Insert(resources[i].Name + "." + gvk.Group)
+			if resources[i].Kind == gvk.Kind {
+				result.add(gvk, &resources[i])
+			}
 		}
 	}
-	if mapping == nil {
-		return nil, nil, noMatch
+	if result.mapping == nil {
+		names, known := s.config.CRDs(gvk.Group)
+		result.gone = known && served.HasAll(names...)
 	}
-	return mapping, versions, nil
+	return result, nil
 }
 
-// anyVersion reports whether a kind is looked for in all versions.
-func (s *Set[K]) anyVersion(key K) bool {
-	_, byKind := any(key).(schema.GroupKind)
-	return byKind || s.config.Optional
+// add records that the kind is served in a version. The first one is read.
+func (f *found) add(gvk schema.GroupVersionKind, resource *metav1.APIResource) {
+	f.versions = append(f.versions, gvk.Version)
+	if f.mapping != nil {
+		return
+	}
+	f.err = nil
+	f.mapping = &meta.RESTMapping{Resource: gvk.GroupVersion().WithResource(resource.Name), GroupVersionKind: gvk, Scope: meta.RESTScopeRoot}
+	if resource.Namespaced {
+		f.mapping.Scope = meta.RESTScopeNamespace
+	}
 }
 
 // resources returns the served resources of a version of an API group, without
@@ -146,39 +137,6 @@ func (s *Set[K]) versions(ctx context.Context, name string) (versions []string, 
 		}
 	}
 	return versions, nil
-}
-
-// hasGone reports whether no object of a kind can exist. Discovery has said that the kind is
-// not served. The API server removes a CustomResourceDefinition after its last object. So there
-// is no object if the group has no definition but those of other kinds that are served. A group
-// without definitions may belong to an aggregated API, which keeps its objects elsewhere. While
-// such an API is down, discovery fails, which is no answer. But it may serve the kind in another
-// version.
-func (s *Set[K]) hasGone(ctx context.Context, key K) (bool, error) {
-	if s.config.CRDs == nil {
-		return false, nil
-	}
-	gvk := parts(key)
-	names, known := s.config.CRDs(gvk.Group)
-	if !known {
-		return false, nil
-	}
-	versions, err := s.versions(ctx, gvk.Group)
-	if err != nil || len(names) == 0 {
-		return len(versions) == 0 && err == nil, err
-	}
-	for _, version := range versions {
-		resources, err := s.resources(ctx, schema.GroupVersion{Group: gvk.Group, Version: version})
-		if err != nil {
-			return false, err
-		}
-		for _, resource := range resources {
-			if resource.Kind != gvk.Kind {
-				names = slices.DeleteFunc(names, func(name string) bool { return name == resource.Name+"."+gvk.Group })
-			}
-		}
-	}
-	return len(names) == 0, nil
 }
 
 // firstDenied returns the first needed verb that is not permitted everywhere, or

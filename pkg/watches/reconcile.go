@@ -9,7 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/klog/v2"
 )
@@ -29,8 +28,14 @@ func (s *Set[K]) reconcile(ctx context.Context, key K) {
 	}
 	found, err := s.probe(ctx, key)
 	if err == nil && s.newlyForbidden(k, found) {
+		// An API server that has just started refuses everything until it has read the roles.
 		logger.V(2).Info("A permission was refused, asking again", "after", confirmAfter)
-		found, err = s.debounceForbidden(ctx, key)
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(confirmAfter):
+			found, err = s.probe(ctx, key)
+		}
 	}
 	var settled bool
 	if err == nil {
@@ -47,7 +52,7 @@ func (s *Set[K]) reconcile(ctx context.Context, key K) {
 		s.queue.Forget(key)
 	default:
 		// The first probes follow one another quickly: a CRD that was just created is
-		// not served yet. They end at one per Interval.
+		// not served yet. They end at one per probeInterval.
 		s.queue.AddRateLimited(key)
 	}
 }
@@ -56,24 +61,7 @@ func (s *Set[K]) reconcile(ctx context.Context, key K) {
 func (s *Set[K]) newlyForbidden(k *kind, found found) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	return isForbidden(found.err) && (!isForbidden(k.err) || k.err.Error() != found.err.Error())
-}
-
-// debounceForbidden probes a kind again after a moment. An API server that has just
-// started refuses everything until it has read the roles. Until then the state of the kind
-// stays as it was.
-func (s *Set[K]) debounceForbidden(ctx context.Context, key K) (found, error) {
-	select {
-	case <-ctx.Done():
-		return found{}, ctx.Err()
-	case <-time.After(confirmAfter):
-		return s.probe(ctx, key)
-	}
-}
-
-func isForbidden(err error) bool {
-	_, forbidden := errors.AsType[*ForbiddenError](err)
-	return forbidden
+	return found.mapping != nil && found.err != nil && (k.err == nil || k.err.Error() != found.err.Error())
 }
 
 // update stores the result of a probe as the state of the kind, and notifies the owners of
@@ -86,7 +74,7 @@ func (s *Set[K]) update(ctx context.Context, key K, k *kind, found found) (bool,
 	}
 	before := *k
 	err := s.apply(ctx, key, k, found)
-	settled := s.settled(k, found)
+	settled := found.err == nil || found.gone // Then an event comes.
 	changed := k.differs(&before)
 	if s.needless(k) {
 		s.drop(key, k)
@@ -122,24 +110,6 @@ func (s *Set[K]) apply(ctx context.Context, key K, k *kind, found found) error {
 	}
 	k.informer = started
 	return nil
-}
-
-// settled reports whether the kind need not be probed again before an event: it is
-// watched, or it is optional and not about to be served. After a CRD of its group has changed, discovery may still
-// name a version that is not served any more. s.mu must be held.
-func (s *Set[K]) settled(k *kind, found found) bool {
-	watched := found.watchable && found.err == nil
-	if !watched && (!s.config.Optional || !meta.IsNoMatchError(found.err)) {
-		return false
-	}
-	if !watched && s.config.CRDs != nil && !found.gone {
-		return false // There may be objects.
-	}
-	if k.attempts == 0 || (watched && len(found.versions) < 2) { // The end of the only version ends the watch.
-		return true
-	}
-	k.attempts--
-	return false
 }
 
 // fail records why a kind could not be probed, and returns false if it is not wanted any

@@ -4,6 +4,7 @@
 package watches
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -84,8 +85,6 @@ type Set[K Key] struct {
 	config Config
 	queue  workqueue.TypedRateLimitingInterface[K]
 	wg     sync.WaitGroup
-	// ownFreshness means that Run runs the Freshness of config.
-	ownFreshness bool
 
 	mu    sync.RWMutex
 	kinds map[K]*kind
@@ -104,21 +103,18 @@ type kind struct {
 	// informer is set while the kind is watched. last is the cache of the informer before, if that was filled.
 	informer *informer
 	last     cache.Indexer
-	// attempts is how often an optional kind that is not served is probed again.
-	attempts int
 }
 
 // NewSet returns a set without kinds. It starts nothing: that happens in Run.
 func NewSet[K Key](config Config) *Set[K] {
-	own := config.Freshness == nil
-	if own {
+	if config.Freshness == nil {
 		config.Freshness = NewFreshness()
 	}
 	return &Set[K]{
-		config: config, ownFreshness: own,
-		kinds: map[K]*kind{},
+		config: config,
+		kinds:  map[K]*kind{},
 		queue: workqueue.NewTypedRateLimitingQueueWithConfig(
-			workqueue.NewTypedItemExponentialFailureRateLimiter[K](250*time.Millisecond, config.Interval),
+			workqueue.NewTypedItemExponentialFailureRateLimiter[K](250*time.Millisecond, probeInterval),
 			workqueue.TypedRateLimitingQueueConfig[K]{Name: config.Name},
 		),
 	}
@@ -131,9 +127,6 @@ func (s *Set[K]) Run(ctx context.Context) {
 	defer s.wg.Wait()
 	defer s.queue.ShutDown()
 	s.wg.Go(func() { s.dispatch(ctx) })
-	if s.ownFreshness {
-		s.wg.Go(func() { s.config.Freshness.Run(ctx) })
-	}
 	<-ctx.Done()
 }
 
@@ -207,19 +200,6 @@ func (s *Set[K]) drop(key K, k *kind) {
 	s.queue.Forget(key)
 }
 
-// Wanted returns the kinds that owner wants.
-func (s *Set[K]) Wanted(owner string) sets.Set[K] {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	wanted := sets.New[K]()
-	for key, k := range s.kinds {
-		if k.owners.Has(owner) {
-			wanted.Insert(key)
-		}
-	}
-	return wanted
-}
-
 // Kinds returns the kinds that any owner wants.
 func (s *Set[K]) Kinds() sets.Set[K] {
 	s.mu.RLock()
@@ -228,21 +208,20 @@ func (s *Set[K]) Kinds() sets.Set[K] {
 }
 
 // Refresh probes the kinds of an API group again, because a CRD of it came, went or
-// changed.
+// changed. Discovery follows within a second or two.
 func (s *Set[K]) Refresh(group string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for key, k := range s.kinds {
+	for key := range s.kinds {
 		if parts(key).Group == group {
-			k.attempts = refreshAttempts
 			s.Recheck(key)
+			s.queue.AddAfter(key, refreshAgain)
 		}
 	}
 }
 
-// refreshAttempts is how often an optional kind is probed after a CRD of its group has
-// changed. Discovery follows within seconds, and these attempts take longer.
-const refreshAttempts = 7
+// refreshAgain is the time between two probes of a kind after a CRD of its group has changed.
+const refreshAgain = 2 * time.Second
 
 // Recheck probes a kind again, because a request for it was refused.
 func (s *Set[K]) Recheck(key K) {
@@ -300,15 +279,13 @@ func (s *Set[K]) Cache(key K) (cache.Indexer, error) {
 	switch {
 	case k == nil:
 		return nil, ErrPending
-	case k.informer == nil && k.err != nil:
-		return nil, k.err
 	case k.informer == nil:
-		return nil, ErrPending
-	case !k.informer.readable():
-		return nil, k.informer.pending()
-	default:
-		return k.informer.GetIndexer(), nil
+		return nil, cmp.Or(k.err, ErrPending)
 	}
+	if err := k.informer.unread(); err != nil {
+		return nil, err
+	}
+	return k.informer.GetIndexer(), nil
 }
 
 // Caches returns the caches of all kinds that are watched at the moment. For kinds that
@@ -341,12 +318,12 @@ func (s *Set[K]) LastCache(key K) (cache.Indexer, bool) {
 }
 
 // StoreOf returns the cache of a resource. It returns false if the resource is not watched or cannot be read: then no
-// caller should wait for it.
+// caller should wait for it. What is read next has all earlier writes.
 func (s *Set[K]) StoreOf(resource schema.GroupResource) (cache.Store, bool) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	for _, k := range s.kinds {
-		if k.informer != nil && !k.informer.unreadable() && k.mapping.Resource.GroupResource() == resource {
+		if k.informer != nil && k.informer.unread() == nil && k.mapping.Resource.GroupResource() == resource {
 			return k.informer.GetStore(), true
 		}
 	}

@@ -42,7 +42,7 @@ func TestTroubleAtFirst(t *testing.T) {
 
 				w.change(func() { trouble.end(w) })
 				// A look that hangs takes its time before the next one.
-				pass(interval + probeTimeout)
+				pass(probeInterval + probeTimeout)
 				_, err = w.set.Cache(reboot)
 				require.NoError(t, err, "P12")
 				require.Equal(t, []string{"one"}, w.notifiedOwners())
@@ -84,7 +84,7 @@ func TestTroubleLater(t *testing.T) {
 				require.IsType(t, &ForbiddenError{}, err, "P5: what was known stays")
 				require.Empty(t, w.notified())
 				w.change(func() { trouble.end(w); w.denied.Clear() })
-				pass(interval + probeTimeout)
+				pass(probeInterval + probeTimeout)
 				_, err = w.set.Cache(reboot)
 				require.NoError(t, err, "P12")
 			})

@@ -66,7 +66,7 @@ func TestVersionsOfAKind(t *testing.T) {
 		kinds.Refresh(kind.Group)
 		synctest.Wait()
 		w.change(func() { w.served.Delete(reboot) })
-		pass(time.Second)
+		pass(refreshAgain)
 		_, err = kinds.MappingIn(kind, reboot.Version)
 		require.True(t, meta.IsNoMatchError(err), "%v", err)
 		require.NotEmpty(t, w.notified(), "its owners are told")
@@ -79,5 +79,23 @@ func TestVersionsOfAKind(t *testing.T) {
 		synctest.Wait()
 		_, err = kinds.MappingIn(kind, reboot.Version)
 		require.EqualError(t, err, `no matches for kind "RebootTemplate" in version "a.example.com/v1"`)
+	})
+}
+
+// TestAnyVersion: without a version, that which the API server prefers is watched.
+func TestAnyVersion(t *testing.T) {
+	anyVersion := schema.GroupVersionKind{Group: reboot.Group, Kind: reboot.Kind}
+	inCluster(t, func(t *testing.T, w *fakeCluster) {
+		w.put(reboot, "1")
+		w.want("one", anyVersion)
+		mapping, err := w.set.Mapping(anyVersion)
+		require.NoError(t, err)
+		require.Equal(t, resourceOf(reboot), mapping.Resource)
+		indexer, err := w.set.Cache(anyVersion)
+		require.NoError(t, err)
+		require.Len(t, indexer.List(), 1)
+		w.want("one", schema.GroupVersionKind{Group: "nowhere.example.com", Kind: "X"})
+		_, err = w.set.Mapping(schema.GroupVersionKind{Group: "nowhere.example.com", Kind: "X"})
+		require.True(t, meta.IsNoMatchError(err), "%v", err)
 	})
 }

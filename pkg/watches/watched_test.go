@@ -130,7 +130,7 @@ func TestNotServedIsPolled(t *testing.T) {
 				pass(after)
 				w.notified()
 				w.change(func() { w.served.Insert(reboot) })
-				pass(interval)
+				pass(probeInterval)
 				require.Equal(t, 1, w.running(reboot), "6.4: within 15 s, without any event")
 				require.NotEmpty(t, w.notified())
 			})
@@ -173,7 +173,7 @@ func TestForbidden(t *testing.T) {
 				pass(time.Hour)
 				require.Empty(t, w.notified(), "P3: the same answer is no news")
 				w.change(func() { w.denied.Clear() })
-				pass(interval)
+				pass(probeInterval)
 				require.Equal(t, 1, w.running(reboot), "6.4 P12: granted, and used within 15 s")
 				require.Contains(t, w.notified(), []string{"one"})
 			})
@@ -198,7 +198,7 @@ func TestPermissionWithdrawn(t *testing.T) {
 		require.Equal(t, [][]string{{"one"}}, w.notified())
 
 		w.change(func() { w.denied.Clear(); clear(w.refused) })
-		pass(interval)
+		pass(probeInterval)
 		_, err = w.set.Cache(reboot)
 		require.NoError(t, err, "P12")
 	})
@@ -246,7 +246,7 @@ func TestRecheckKeepsWhatRuns(t *testing.T) {
 func TestUnusualKinds(t *testing.T) {
 	inCluster(t, func(t *testing.T, w *fakeCluster) {
 		odd := []schema.GroupVersionKind{
-			{}, {Kind: "X"}, {Version: "v1"}, {Group: "a.example.com", Kind: "RebootTemplate"},
+			{}, {Kind: "X"}, {Version: "v1"},
 			{Group: "a.example.com", Version: "v1", Kind: "reboottemplate"}, {Group: "a.example.com", Version: "v2", Kind: "RebootTemplate"},
 		}
 		w.want("one", odd...)

@@ -52,6 +52,7 @@ func TestAPIServer(t *testing.T) {
 			}
 			e.requireOrder()
 		}
+		l.runUntilSeen(5)
 		e.requireSettled()
 		e.requireSeen(5, 3)
 		t.Logf("faults injected by the proxy: %v", proxy.Faults())

@@ -75,7 +75,6 @@ func (e *environment) cleanUp() {
 	e.remediators.stop()
 	e.referee.Stop()
 	e.t.Logf("figures: %s", e.referee.Figures().JSON())
-	total.add(e.t.Name(), e.referee.Figures())
 	e.requireJudged()
 	ctx, cancel := context.WithTimeout(context.Background(), patience.Limit)
 	defer cancel()
@@ -183,10 +182,7 @@ func (e *environment) startProxy(name string) *Proxy {
 	e.t.Helper()
 	proxy, err := StartProxy(e.AdminConfig(), name, e.seed)
 	require.NoError(e.t, err)
-	e.t.Cleanup(func() {
-		total.addInjected(e.t.Name(), proxy.Faults())
-		require.NoError(e.t, proxy.Stop())
-	})
+	e.t.Cleanup(func() { require.NoError(e.t, proxy.Stop()) })
 	return proxy
 }
 

@@ -77,7 +77,7 @@ type replica struct {
 	process *localkube.Process
 }
 
-// underLoad has the usual load work while something happens to the replicas. After that everything has to
+// underLoad lets the usual load work while something happens to the replicas. After that everything has to
 // settle, and only leaders may have written.
 func (r *replicas) underLoad(happen func()) {
 	r.e.t.Helper()
@@ -89,6 +89,7 @@ func (r *replicas) underLoad(happen func()) {
 	cancel()
 	wg.Wait()
 	r.eventuallyLeader("")
+	l.runUntilSeen(5)
 	r.e.requireSettled()
 	r.e.requireSeen(5, 3)
 	r.requireOneWriter()

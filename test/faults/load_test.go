@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/test/patience"
 )
 
 // load changes nodes and NodeHealthChecks at random. All its decisions come from the
@@ -81,6 +82,20 @@ func (l *load) run(ctx context.Context, d time.Duration) {
 		case <-time.After(time.Duration(l.e.random.Int64N(int64(l.gap)))):
 		}
 	}
+}
+
+// runUntilSeen goes on until the referee has seen so many creations that its silence means something: on a busy machine,
+// the usual time may be too short.
+func (l *load) runUntilSeen(creations int) {
+	l.e.t.Helper()
+	patience.Eventually(l.e.t, "enough remediations", func() bool {
+		l.e.requireOrder()
+		if l.e.referee.Figures().Creations >= creations {
+			return true
+		}
+		l.run(l.e.t.Context(), time.Second)
+		return false
+	})
 }
 
 // attempt does something. What hangs is given up: the API server may be in fault.

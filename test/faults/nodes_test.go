@@ -87,15 +87,18 @@ func (e *environment) setCondition(ctx context.Context, name string, condition c
 	return err
 }
 
-// healAll has all nodes heal.
+// healAll lets all nodes heal. One may go meanwhile with its Machine.
 func (e *environment) healAll() {
 	e.t.Helper()
 	nodes, err := e.kube.CoreV1().Nodes().List(e.t.Context(), metav1.ListOptions{})
 	require.NoError(e.t, err)
 	for i := range nodes.Items {
 		name := nodes.Items[i].Name
-		require.NoError(e.t, e.setReady(e.t.Context(), name, "True", time.Now()))
-		require.NoError(e.t, e.setCondition(e.t.Context(), name, corev1.NodeCondition{Type: brokenDisk, Status: "False", LastTransitionTime: metav1.Now()}))
+		for _, healthy := range []corev1.NodeCondition{ready("True", time.Now()), {Type: brokenDisk, Status: "False", LastTransitionTime: metav1.Now()}} {
+			if err := e.setCondition(e.t.Context(), name, healthy); !apierrors.IsNotFound(err) {
+				require.NoError(e.t, err)
+			}
+		}
 	}
 }
 

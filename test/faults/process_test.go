@@ -48,6 +48,7 @@ func TestKilled(t *testing.T) {
 		m.wg.Wait()
 		m.proxy.OnWrite(nil)
 		require.NoError(t, m.restart())
+		l.runUntilSeen(5)
 		e.requireSettled()
 		e.requireSeen(5, 3)
 		e.requireSeenMachines(1)

@@ -228,7 +228,6 @@ func TestAdmission(t *testing.T) {
 	t.Run("updates", func(t *testing.T) { testUpdateWhileRemediating(newAdmission(t, c)) })
 	t.Run("deletion", func(t *testing.T) { testDeletion(newAdmission(t, c)) })
 	t.Run("cost", func(t *testing.T) { testCost(newAdmission(t, c)) })
-	t.Run("samples", func(t *testing.T) { testSamples(newAdmission(t, c)) })
 	t.Run("columns", func(t *testing.T) { testColumns(newAdmission(t, c)) })
 }
 

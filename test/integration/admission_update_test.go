@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -253,20 +252,6 @@ func (a *admission) writeStatuses(nhc *unstructured.Unstructured) {
 	apply.SetResourceVersion(nhc.GetResourceVersion())
 	_, err := a.client.ApplyStatus(a.Context(), nhc.GetName(), apply, metav1.ApplyOptions{FieldManager: "test", Force: true})
 	require.NoError(a, err)
-}
-
-// testSamples applies what users are shown: one sample does not replace another.
-func testSamples(a *admission) {
-	samples, err := filepath.Glob(filepath.Join("..", "..", "manifests", "samples", "*.yaml"))
-	require.NoError(a, err)
-	require.NotEmpty(a, samples)
-	files := map[string]string{} // By the name of the object.
-	for _, sample := range samples {
-		name, err := a.cluster.Kubectl(a.Context(), "create", "--dry-run=server", "--validate=strict", "-o=name", "-f", sample)
-		require.NoError(a, err, sample)
-		require.Empty(a, files[name], "%s and %s are both %s", sample, files[name], name)
-		files[name] = sample
-	}
 }
 
 // testColumns tests what kubectl get shows.

@@ -179,7 +179,6 @@ func TestBudgetAdmission(t *testing.T) {
 	run("status", testBudgetStatus)
 	run("cost", testBudgetCost)
 	run("columns", testBudgetColumns)
-	run("samples", testBudgetSamples)
 	run("stored before", testBudgetsStoredBefore) // Replaces the CRD for a while, the others use it.
 }
 
@@ -193,27 +192,16 @@ func newBudgetAdmission(t *testing.T, c *cluster) *budgetAdmission {
 	return &budgetAdmission{newAdmissionOf(t, c, nhcv1alpha1.SchemeGroupVersion, nhcv1alpha1.BudgetKind, nhcv1alpha1.BudgetPlural)}
 }
 
-// refusals returns fields and messages of a denial, and nothing if the request was accepted.
-func (a *budgetAdmission) refusals(err error) []string {
-	a.Helper()
-	var refusals []string
-	for _, cause := range a.causes(err) {
-		refusals = append(refusals, cause.Field+": "+cause.Message)
-	}
-	slices.Sort(refusals)
-	return refusals
-}
-
 // judge returns why a spec may not be created, and requires that it may not be written to a
 // stored object for the same reasons.
 func (a *budgetAdmission) judge(stored *unstructured.Unstructured, spec map[string]any) []string {
 	a.Helper()
 	_, err := a.client.Create(a.Context(), a.object("created", spec), metav1.CreateOptions{DryRun: dryRun})
-	created := a.refusals(err)
+	created := fieldsAndMessages(a.causes(err))
 	object := a.object(stored.GetName(), spec)
 	object.SetResourceVersion(stored.GetResourceVersion())
 	_, err = a.client.Update(a.Context(), object, metav1.UpdateOptions{DryRun: dryRun})
-	require.Equal(a, created, a.refusals(err), "update")
+	require.Equal(a, created, fieldsAndMessages(a.causes(err)), "update")
 	return created
 }
 

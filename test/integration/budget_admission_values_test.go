@@ -5,8 +5,6 @@ package integration
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"time"
@@ -17,10 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
-	"sigs.k8s.io/yaml"
 
 	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
-	"github.com/nhc-controller/nhc-controller/pkg/budget"
 )
 
 // testBudgetDurations compares the rules about durations with the parser of Go.
@@ -243,24 +239,6 @@ func testBudgetColumns(a *budgetAdmission) {
 		if strings.HasSuffix(tc.command, "shown -o wide") {
 			require.True(a, strings.HasSuffix(line, " Frozen for the audit 2 nodes wait: a, b"), line)
 		}
-	}
-}
-
-// testBudgetSamples: the controller can evaluate what users are shown. That the API server accepts
-// it is tested with all other samples.
-func testBudgetSamples(a *budgetAdmission) {
-	samples, err := filepath.Glob(filepath.Join("..", "..", "manifests", "samples", "budget-*.yaml"))
-	require.NoError(a, err)
-	require.Len(a, samples, 5)
-	for _, sample := range samples {
-		content, err := os.ReadFile(sample)
-		require.NoError(a, err)
-		require.True(a, strings.HasPrefix(string(content), "# "), "%s says what it does", sample)
-		var typed nhcv1alpha1.RemediationBudget
-		require.NoError(a, yaml.UnmarshalStrict(content, &typed))
-		require.Equal(a, nhcv1alpha1.BudgetKind, typed.Kind)
-		require.Empty(a, budget.Parse(&typed).Problem, sample)
-		require.NotEmpty(a, typed.Spec.Reason, "%s is shown with a reason where it refuses", sample)
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -157,21 +156,5 @@ func TestBudget(t *testing.T) {
 		s.eventuallyBudgetEvent(nhcv1alpha1.ReasonBudgetAvailable, "No node waits for the budget")
 		s.heal("b")
 		s.eventuallyBudget(3, 0, 0, 1)
-	})
-	t.Run("B2.2-invalid", func(t *testing.T) {
-		t.Parallel()
-		s := newScenario(t, sharedCluster(t))
-		s.createNodes("a")
-		s.createNHC()
-		s.createBudget(maxConcurrent(5), func(spec *nhcv1alpha1.RemediationBudgetSpec) {
-			spec.ActiveDuring = []nhcv1alpha1.BudgetSchedule{{Cron: "0 9 * * 1-5", TimeZone: "Middle-earth/Shire", Duration: metav1.Duration{Duration: time.Hour}}}
-		})
-		s.fail("a")
-		s.eventuallyHeldByBudget("a", s.name+": schedule 1: unknown time zone Middle-earth/Shire")
-		valid := s.budgetCondition(nhcv1alpha1.ConditionBudgetValid)
-		require.Equal(t, metav1.ConditionFalse, valid.Status, "B2.2")
-		s.eventuallyBudgetEvent(nhcv1alpha1.ReasonInvalidBudget, valid.Message)
-		s.updateBudget(func(spec *nhcv1alpha1.RemediationBudgetSpec) { spec.ActiveDuring[0].TimeZone = "Europe/Berlin" })
-		s.eventuallyCR("a")
 	})
 }

@@ -4,16 +4,11 @@
 package integration
 
 import (
-	"context"
-	"fmt"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
@@ -27,7 +22,10 @@ func TestDeniedByAdmission(t *testing.T) {
 	s.createNodes("a", "b", "c")
 	s.createNHC()
 	s.eventuallyCounts(3, 3)
-	allow := s.denyCR("a")
+	allow := s.deny(t, "quota-"+s.name, denial{
+		group: s.kind.remediations.Group, resource: s.kind.remediations.Resource, operation: admissionregistrationv1.Create,
+		unless: "!object.metadata.name.endsWith('-a') && object.metadata.name != 'dry-run'", try: s.tryCR,
+	})
 	s.fail("a")
 	s.eventuallyListed(map[string]int{"a": 0})
 	s.fail("b")
@@ -52,49 +50,4 @@ func TestDeniedByAdmission(t *testing.T) {
 	require.Empty(t, s.events("Disabled"), "6.6")
 	s.requireEvents("Node", s.node("a"), "RemediationCreated", 1)
 	s.requireEvents("Node", s.node("a"), "DetectedUnhealthy", 1)
-}
-
-// denyCR makes admission refuse the CR of a node as a quota does, until the
-// returned function is called.
-func (s *scenario) denyCR(name string) (allow func()) {
-	s.t.Helper()
-	policies, bindings := s.kube.AdmissionregistrationV1().ValidatingAdmissionPolicies(), s.kube.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings()
-	policy := &admissionregistrationv1.ValidatingAdmissionPolicy{
-		ObjectMeta: metav1.ObjectMeta{Name: s.name},
-		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
-			MatchConstraints: &admissionregistrationv1.MatchResources{ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{
-				RuleWithOperations: admissionregistrationv1.RuleWithOperations{
-					Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
-					Rule: admissionregistrationv1.Rule{
-						APIGroups: []string{s.kind.remediations.Group}, APIVersions: []string{"*"}, Resources: []string{s.kind.remediations.Resource},
-					},
-				},
-			}}},
-			Validations: []admissionregistrationv1.Validation{{
-				Expression: fmt.Sprintf("object.metadata.name != '%s'", s.node(name)), Message: "exceeded quota", Reason: new(metav1.StatusReasonForbidden),
-			}},
-		},
-	}
-	_, err := policies.Create(s.t.Context(), policy, metav1.CreateOptions{})
-	require.NoError(s.t, err)
-	_, err = bindings.Create(s.t.Context(), &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: s.name},
-		Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
-			PolicyName: s.name, ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
-		},
-	}, metav1.CreateOptions{})
-	require.NoError(s.t, err)
-	remove := func(ctx context.Context) {
-		_ = bindings.Delete(ctx, s.name, metav1.DeleteOptions{})
-		_ = policies.Delete(ctx, s.name, metav1.DeleteOptions{})
-	}
-	s.atEnd = append(s.atEnd, remove)
-	s.eventually("the policy is in force", func() bool {
-		cr := &unstructured.Unstructured{Object: map[string]any{}}
-		cr.SetGroupVersionKind(s.kind.remediations.GroupVersion().WithKind(s.kind.name))
-		cr.SetName(s.node(name))
-		_, err := s.crClient().Create(s.t.Context(), cr, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-		return apierrors.IsForbidden(err)
-	})
-	return func() { remove(s.t.Context()) }
 }

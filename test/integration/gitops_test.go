@@ -7,11 +7,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
-
-	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
 
 // The field managers that Argo CD and Flux use.
@@ -34,7 +30,6 @@ func TestGitOps(t *testing.T) {
 	c.startController(t, "synced")
 	t.Run("no drift", func(t *testing.T) { testNoDrift(t, c) })
 	t.Run("pause", func(t *testing.T) { testSyncKeepsPause(t, c) })
-	t.Run("4.4 4.5 during a remediation", func(t *testing.T) { testSyncWhileRemediating(t, c) })
 	t.Run("18.7 health", func(t *testing.T) { testHealthScript(t, c) })
 	t.Run("prune", func(t *testing.T) { testNotPruned(t) })
 }
@@ -73,16 +68,6 @@ func testSyncKeepsPause(t *testing.T, c *cluster) {
 		require.NoError(t, s.sync(argo, path, "--force-conflicts"))
 		require.Equal(t, []string{"freeze 4711"}, s.get().Spec.PauseRequests)
 	})
-	t.Run("a tool that takes over the fields of kubectl removes it", func(t *testing.T) {
-		s := newScenario(t, c)
-		path := s.manifest()
-		require.NoError(t, s.sync(flux, path))
-		_, err := c.Kubectl(t.Context(), "patch", "nhc", s.name, "--type=merge", freeze)
-		require.NoError(t, err)
-		s.takeOver("kubectl-patch", flux)
-		require.NoError(t, s.sync(flux, path, "--force-conflicts"))
-		require.Empty(t, s.get().Spec.PauseRequests)
-	})
 	t.Run("a field that Git has is a conflict", func(t *testing.T) {
 		s := newScenario(t, c)
 		path := s.manifest(pause("from git"))
@@ -93,57 +78,6 @@ func testSyncKeepsPause(t *testing.T, c *cluster) {
 		require.NoError(t, s.sync(argo, path, "--force-conflicts"))
 		require.Equal(t, []string{"from git"}, s.get().Spec.PauseRequests, "the freeze is over")
 	})
-}
-
-// takeOver makes the fields of one manager those of another, that applies them.
-func (s *scenario) takeOver(from, to string) {
-	s.t.Helper()
-	s.eventually("the fields change hands", func() bool {
-		nhc := s.get()
-		var entries []metav1.ManagedFieldsEntry
-		for _, entry := range nhc.ManagedFields {
-			switch entry.Manager {
-			case to: // It gets the rest back when it applies again.
-				continue
-			case from:
-				entry.Manager, entry.Operation = to, metav1.ManagedFieldsOperationApply
-			}
-			entries = append(entries, entry)
-		}
-		nhc.ManagedFields = entries
-		_, err := s.nhc.RemediationV1alpha1().NodeHealthChecks().Update(s.t.Context(), nhc, metav1.UpdateOptions{FieldManager: to})
-		if apierrors.IsConflict(err) {
-			return false
-		}
-		require.NoError(s.t, err)
-		return true
-	})
-}
-
-// testSyncWhileRemediating: admission refuses a sync for as long as a repair takes. The same
-// sync succeeds afterwards.
-func testSyncWhileRemediating(t *testing.T, c *cluster) {
-	s := newScenario(t, c)
-	s.createNodes("a")
-	require.NoError(t, s.sync(argo, s.manifest()))
-	s.fail("a")
-	s.eventuallyCR("a")
-	changed := s.manifest(minHealthy(intstr.FromInt32(1)), func(spec *v1alpha1.NodeHealthCheckSpec) {
-		spec.Selector.MatchLabels["pool"] = "new"
-	})
-	require.ErrorContains(t, s.sync(argo, changed, "--force-conflicts"), "selector update prohibited due to running remediation")
-	require.Equal(t, int32(0), s.get().Spec.MinHealthy.IntVal, "nothing of this object is applied")
-	require.NoError(t, s.sync(argo, s.manifest(minHealthy(intstr.FromInt32(1)))), "other fields alone are")
-	require.ErrorContains(t, s.sync(argo, changed, "--dry-run=server"), "selector update prohibited", "a preview says so, too")
-	_, err := c.Kubectl(t.Context(), "delete", "nhc", s.name)
-	require.ErrorContains(t, err, "deletion prohibited due to running remediation", "pruned")
-
-	s.heal("a")
-	s.eventuallyNoCR("a")
-	s.eventuallyNoneListed()
-	require.NoError(t, s.sync(argo, changed))
-	_, err = c.Kubectl(t.Context(), "delete", "nhc", s.name)
-	require.NoError(t, err)
 }
 
 // testNotPruned: Argo CD and Flux are told to keep the CRDs and the namespace of the leases, and

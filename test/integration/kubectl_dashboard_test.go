@@ -8,7 +8,6 @@ import (
 	"io"
 	"net/http"
 	"regexp"
-	"strings"
 
 	"github.com/stretchr/testify/require"
 
@@ -35,11 +34,10 @@ func (u *user) dashboard(look func(address string)) {
 }
 
 // page returns the status and the text of a page.
-func (u *user) page(address, host string) (status int, text string) {
+func (u *user) page(address string) (status int, text string) {
 	u.t.Helper()
 	request, err := http.NewRequestWithContext(u.t.Context(), http.MethodGet, address, nil)
 	require.NoError(u.t, err)
-	request.Host = host
 	answer, err := http.DefaultClient.Do(request)
 	require.NoError(u.t, err)
 	defer answer.Body.Close()
@@ -52,33 +50,25 @@ func (u *user) page(address, host string) (status int, text string) {
 func testPluginDashboard(viewer *user) {
 	node := viewer.node("a")
 	viewer.dashboard(func(address string) {
-		host := dashboardAddress.FindStringSubmatch(address)[1]
-		status, overview := viewer.page(address, "")
+		status, overview := viewer.page(address)
 		require.Equal(viewer.t, http.StatusOK, status)
 		require.Contains(viewer.t, overview, `<a href="check?name=`+viewer.scenario.name+`">`)
 		require.NotContains(viewer.t, overview, "partial")
 		for path, want := range map[string]string{
 			"node?name=" + node: "Node " + node, "check?name=" + viewer.scenario.name: "History of " + viewer.scenario.name, "history": "Episodes", "assets/script.js": "EventSource",
 		} {
-			status, text := viewer.page(address+path, "")
+			status, text := viewer.page(address + path)
 			require.Equal(viewer.t, http.StatusOK, status, path)
 			require.Contains(viewer.t, text, want, path)
 		}
-		for _, other := range []string{"http://" + host + "/", "http://" + host + "/events", strings.ToLower(address)} {
-			status, text := viewer.page(other, "")
-			require.Equal(viewer.t, http.StatusForbidden, status, other)
-			require.NotContains(viewer.t, text, viewer.scenario.name)
-		}
-		status, _ = viewer.page(address, "evil.example")
-		require.Equal(viewer.t, http.StatusMisdirectedRequest, status)
 	})
 
 	blind := &user{scenario: viewer.scenario, name: "view-of-" + viewer.scenario.name} // Of testPluginStatus.
 	blind.dashboard(func(address string) {
-		_, overview := blind.page(address, "")
+		_, overview := blind.page(address)
 		require.Contains(blind.t, overview, "Without nodes. You may not list nodes: ask for the ClusterRole nhc-view.")
-		_, page := blind.page(address+"node?name="+node, "")
-		require.Contains(blind.t, page, "Without leases. You may not get leases in namespace medik8s-leases: no role of nhc-controller permits it, ask for one that does.")
+		_, page := blind.page(address + "node?name=" + node)
+		require.Contains(blind.t, page, "Without leases. You may not get leases: ask for the ClusterRole nhc-operate.")
 	})
 	stranger := &user{scenario: viewer.scenario, name: "system:discovery-of-" + viewer.scenario.name}
 	stranger.fails("You may not list nodehealthchecks: ask for the ClusterRole nhc-view.", "dashboard")

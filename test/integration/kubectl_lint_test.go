@@ -17,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
-	"github.com/nhc-controller/nhc-controller/pkg/kubectl/command"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/lint"
 )
 
@@ -58,14 +57,6 @@ func testPluginLint(u *user) {
 	all := strings.Join(found, "\n")
 	require.Contains(u.t, all, "spec.selector: NodeHealthCheck "+u.scenario.name+" selects 3 nodes of these, too (")
 	require.Contains(u.t, all, "spec.remediationTemplate: Remediation template not found: ")
-	var offline bytes.Buffer
-	errors, code := u.plugin(u.t.Context(), &offline, "lint", "-f", another, "--strict", "--offline")
-	require.Equal(u.t, command.ExitFound, code, "%s%s", offline.String(), errors)
-	require.Contains(u.t, offline.String(), "With 3, all but 3 may be remediated at once, however many nodes there are.")
-	percent := filepath.Join(u.t.TempDir(), "percent.yaml")
-	require.NoError(u.t, os.WriteFile(percent, bytes.Replace(content, []byte("minHealthy: 3\n"), []byte("minHealthy: 51%\n"), 1), 0o600))
-	errors, code = u.plugin(u.t.Context(), &offline, "lint", "-f", percent, "--strict", "--offline")
-	require.Equal(u.t, command.ExitOK, code, "%s%s", offline.String(), errors)
 	stranger := u.newUser("system:basic-user", "")
 	stranger.fails("You may not list nodehealthchecks: ask for the ClusterRole nhc-view.", "lint")
 	stranger.shows([]string{"This view is partial, without nodes. You may not list nodes: ask for the ClusterRole nhc-view."}, "lint", "-f", another)

@@ -108,6 +108,7 @@ func TestKubectlPlugin(t *testing.T) {
 	s.eventuallyCounts(3, 3)
 	t.Run("names", func(*testing.T) { testPluginNames(viewer) })
 	t.Run("lint", func(*testing.T) { testPluginLint(viewer) })
+	t.Run("simulate", func(*testing.T) { viewer.shows([]string{"NodeHealthCheck " + s.name}, "simulate", "--for=1m") })
 	t.Run("pause", func(*testing.T) { testPluginPause(viewer, editor) })
 	t.Run("pause the cluster", func(*testing.T) { testPluginPauseCluster(viewer, editor) })
 	t.Run("pause nodes", func(*testing.T) { testPluginPauseNode(viewer, editor) })

@@ -4,14 +4,10 @@
 package integration
 
 import (
-	"encoding/json"
-	"time"
-
 	"github.com/stretchr/testify/require"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 )
 
@@ -49,20 +45,3 @@ func (s *scenario) eventuallyNodeLease(name string, after *coordinationv1.Lease)
 	})
 	return lease
 }
-
-// patchNodeLease changes the lease of a node, as somebody else, and returns it.
-func (s *scenario) patchNodeLease(name string, patch map[string]any) *coordinationv1.Lease {
-	s.t.Helper()
-	encoded, err := json.Marshal(patch)
-	require.NoError(s.t, err)
-	lease, err := s.nodeLeases().Patch(s.t.Context(), s.nodeLeaseName(name), types.MergePatchType, encoded, metav1.PatchOptions{})
-	require.NoError(s.t, err)
-	return lease
-}
-
-func (s *scenario) patchNodeLeaseSpec(name string, spec map[string]any) *coordinationv1.Lease {
-	s.t.Helper()
-	return s.patchNodeLease(name, map[string]any{"spec": spec})
-}
-
-func microTime(t time.Time) metav1.MicroTime { return metav1.NewMicroTime(t) }

@@ -141,7 +141,7 @@ func testLintOfMHCs(a *mhcAdmission) {
 		}
 		var denials []string
 		if denial != "" {
-			denials = strings.Split(strings.ReplaceAll(denial, "<nil>: ", ": "), "; ")
+			denials = strings.Split(denial, "; ")
 		}
 		require.Equal(a, fieldsOf(denials), fieldsOf(fieldsAndMessages(causes)), names[i])
 	}

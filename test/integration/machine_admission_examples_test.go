@@ -6,7 +6,6 @@ package integration
 import (
 	"encoding/json"
 	"fmt"
-	"path/filepath"
 	"strings"
 
 	"github.com/stretchr/testify/require"
@@ -106,23 +105,5 @@ func testMHCColumns(a *mhcAdmission) {
 		output, err := a.cluster.Kubectl(a.Context(), "get", name, "shown", "--namespace", machineNamespace)
 		require.NoError(a, err)
 		require.Equal(a, "NAME MAXUNHEALTHY EXPECTEDMACHINES CURRENTHEALTHY shown 40% 5 4", strings.Join(strings.Fields(output), " "))
-	}
-}
-
-// testMHCSamples applies what users are shown, strictly: also what the schema would drop is an
-// error. One sample does not replace another.
-func testMHCSamples(a *mhcAdmission) {
-	samples, err := filepath.Glob(filepath.Join("..", "..", "manifests", "samples", "machine-health-check", "*.yaml"))
-	require.NoError(a, err)
-	require.Len(a, samples, 4)
-	var names []string
-	for _, sample := range samples {
-		output, err := a.cluster.Kubectl(a.Context(), "create", "--dry-run=server", "--validate=strict", "-o=name", "-f", sample)
-		require.NoError(a, err, sample)
-		require.NotContains(a, names, output, sample)
-		names = append(names, output)
-	}
-	for _, name := range names {
-		require.True(a, strings.HasPrefix(name, "machinehealthcheck.machine.openshift.io/"), name)
 	}
 }

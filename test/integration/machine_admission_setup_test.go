@@ -8,7 +8,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -84,12 +83,7 @@ func (a *mhcAdmission) denial(err error) string {
 	if _, message, byPolicy := strings.Cut(status.ErrStatus.Message, denied); byPolicy {
 		return message
 	}
-	var messages []string
-	for _, cause := range a.causes(err) {
-		messages = append(messages, cause.Field+": "+cause.Message)
-	}
-	slices.Sort(messages)
-	return strings.Join(messages, "; ")
+	return strings.Join(fieldsAndMessages(a.causes(err)), "; ")
 }
 
 // servedCRD is what serves MachineHealthChecks.

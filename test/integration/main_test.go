@@ -81,19 +81,21 @@ var shared struct {
 	err        error
 }
 
+// clusters bounds the clusters besides the shared one. Each takes up to a gigabyte of memory.
+var clusters = flag.Int("clusters", 5, "the number of clusters, at a time, for tests that need one for themselves")
+
+// permits has an entry for each of them.
+var permits chan struct{}
+
 func TestMain(m *testing.M) {
 	flag.Parse()
-	exclusive.permits = make(chan struct{}, *clusters)
+	permits = make(chan struct{}, *clusters)
 	code := m.Run()
 	if shared.cluster != nil {
 		if problem := stopShared(); problem != "" {
 			fmt.Fprintln(os.Stderr, problem)
 			code = 1
 		}
-	}
-	if err := exclusive.stop(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		code = 1
 	}
 	os.Exit(code)
 }
@@ -135,6 +137,22 @@ func sharedCluster(t *testing.T) *cluster {
 	})
 	require.NoError(t, shared.err, "starting the shared cluster")
 	return shared.cluster
+}
+
+// exclusiveCluster returns a new cluster without a controller, for this test alone. It goes at the end of the test.
+func exclusiveCluster(t *testing.T) *cluster {
+	t.Helper()
+	select {
+	case permits <- struct{}{}:
+	case <-t.Context().Done():
+		t.Fatal("no cluster may be started")
+	}
+	t.Cleanup(func() { <-permits })
+	c, err := startCluster(t.Context(), localkube.Options{AuditUsers: []string{deploy.User}})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, c.stop()) })
+	c.begin = time.Now()
+	return c
 }
 
 // startCluster starts a control plane, and installs the controller and the kinds of

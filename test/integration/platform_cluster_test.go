@@ -4,7 +4,6 @@
 package integration
 
 import (
-	"context"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -98,8 +97,7 @@ func (c *cluster) applyOverlay(t *testing.T, name string) {
 	require.NoError(t, deploy.InstallOverlay(t.Context(), c.ControlPlane, name))
 }
 
-// installOptional installs kinds and waits until they are served. They go at the end
-// of the test.
+// installOptional installs kinds and waits until they are served.
 func (c *cluster) installOptional(t *testing.T, kinds ...optionalKind) {
 	t.Helper()
 	for _, kind := range kinds {
@@ -110,10 +108,6 @@ func (c *cluster) installOptional(t *testing.T, kinds ...optionalKind) {
 			_, err = c.Kubectl(t.Context(), "apply", "-f", filepath.Join(remediatorManifests, kind.file))
 		}
 		require.NoError(t, err)
-		t.Cleanup(func() {
-			_, err := c.Kubectl(context.WithoutCancel(t.Context()), "delete", "crd", "--ignore-not-found", "--timeout=60s", kind.crd())
-			require.NoError(t, err)
-		})
 		c.eventuallyServed(t, kind, true)
 	}
 }
@@ -179,16 +173,8 @@ func progressing(status, message string) map[string]any {
 
 const upgradePostponed = "Postponing potential remediations because of ongoing cluster upgrade"
 
-// onPlatform is a scenario in a cluster with optional kinds.
-type onPlatform struct{ *scenario }
-
-func newOnPlatform(t *testing.T, c *cluster) *onPlatform {
-	t.Helper()
-	return &onPlatform{newScenario(t, c)}
-}
-
 // annotateNode sets annotations of a node, and removes those that are nil.
-func (s *onPlatform) annotateNode(name string, annotations map[string]any) {
+func (s *scenario) annotateNode(name string, annotations map[string]any) {
 	s.t.Helper()
 	s.patch(s.dynamic.Resource(corev1.SchemeGroupVersion.WithResource("nodes")), s.node(name), metadataPatch("annotations", annotations))
 }

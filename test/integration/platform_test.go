@@ -35,7 +35,7 @@ func (c *cluster) startOnOpenShift(t *testing.T) *localkube.Process {
 // testKindsComeAndGo: the controller was started without any of the kinds (spec
 // 1.3, 6.4, 6.9, 10.3).
 func testKindsComeAndGo(t *testing.T, c *cluster, controller *localkube.Process) {
-	s := newOnPlatform(t, c)
+	s := newScenario(t, c)
 	s.createNodes("a", "b", "c")
 	s.createNHC()
 	s.fail("c")

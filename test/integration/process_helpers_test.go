@@ -160,7 +160,7 @@ type denial struct {
 	try func(ctx context.Context, dryRun []string) error
 }
 
-// deny has the API server refuse a kind of writes. It returns when it does. So does
+// deny has the API server refuse a kind of writes, as a quota does. It returns when it does. So does
 // allow, which ends it.
 func (c *cluster) deny(t *testing.T, name string, d denial) (allow func()) {
 	t.Helper()
@@ -176,7 +176,7 @@ func (c *cluster) deny(t *testing.T, name string, d denial) (allow func()) {
 					Rule:       admissionregistrationv1.Rule{APIGroups: []string{group}, APIVersions: []string{"*"}, Resources: []string{resource}},
 				}}},
 			},
-			Validations: []admissionregistrationv1.Validation{{Expression: d.unless, Message: "denied by the test"}},
+			Validations: []admissionregistrationv1.Validation{{Expression: d.unless, Message: "denied by the test", Reason: new(metav1.StatusReasonForbidden)}},
 		},
 	}, metav1.CreateOptions{})
 	require.NoError(t, err)

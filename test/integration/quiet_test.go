@@ -56,9 +56,8 @@ func TestQuietCluster(t *testing.T) {
 		"budgets":     start("budgets"),
 	}
 	scenarios["budgets"].createBudget(maxConcurrent(0))
-	onPlatform := &onPlatform{scenarios["remediating"]}
-	onPlatform.labelNode("n00", map[string]any{controlPlaneRole: ""})
-	onPlatform.annotateNode("n00", map[string]any{
+	scenarios["remediating"].labelNode("n00", map[string]any{controlPlaneRole: ""})
+	scenarios["remediating"].annotateNode("n00", map[string]any{
 		"machine.openshift.io/machine": "machines/a", "cluster.x-k8s.io/machine": "a", "cluster.x-k8s.io/cluster-namespace": "machines",
 	})
 	for key, s := range scenarios {

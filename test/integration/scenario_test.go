@@ -399,10 +399,7 @@ func (s *scenario) patchMetadata(ctx context.Context, client dynamic.ResourceInt
 // setFinalizers replaces the finalizers of the CR of a node, as a remediator would.
 func (s *scenario) setFinalizers(name string, finalizers ...string) {
 	s.t.Helper()
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"finalizers": finalizers}})
-	require.NoError(s.t, err)
-	_, err = s.crClient().Patch(s.t.Context(), s.node(name), types.MergePatchType, patch, metav1.PatchOptions{})
-	require.NoError(s.t, err)
+	s.setFinalizersOf(s.node(name), finalizers...)
 }
 
 // events returns the notes of all events with this reason about the NodeHealthCheck.

@@ -64,8 +64,7 @@ func (s *scenario) eventuallyDelayed(name string) time.Time {
 // confirm confirms by hand that a node is healthy.
 func (s *scenario) confirm(name string, value any) {
 	s.t.Helper()
-	s.patch(s.dynamic.Resource(corev1.SchemeGroupVersion.WithResource("nodes")), s.node(name),
-		metadataPatch("annotations", map[string]any{v1alpha1.AnnotationManuallyConfirmedHealthy: value}))
+	s.annotateNode(name, map[string]any{v1alpha1.AnnotationManuallyConfirmedHealthy: value})
 }
 
 func (s *scenario) confirmed(name string) bool {

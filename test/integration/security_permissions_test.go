@@ -217,37 +217,6 @@ func (c *cluster) installPlatforms(t *testing.T) {
 	c.applyOverlay(t, "cluster-api")
 }
 
-// startListing starts a controller that lists before it watches, as it does where
-// the API server cannot stream a list, or for a moment does not: then, and only then,
-// it needs the permission to list.
-func (c *cluster) startListing(t *testing.T, name string, args ...string) *localkube.Process {
-	t.Helper()
-	config, err := c.ServiceAccountConfig(t.Context(), deploy.Namespace, deploy.ServiceAccount)
-	require.NoError(t, err)
-	kubeconfig := c.Dir() + "/" + name + ".kubeconfig"
-	require.NoError(t, localkube.WriteKubeconfig(kubeconfig, config))
-	path, err := deploy.Executable()
-	require.NoError(t, err)
-	process, err := c.StartProcess(localkube.Command{
-		Name: name,
-		Path: path,
-		Args: append([]string{
-			"--kubeconfig=" + kubeconfig, "--logging-format=json", "-v=5", "--leader-elect-retry-period=1s",
-			"--metrics-bind-address=127.0.0.1:0", "--health-probe-bind-address=127.0.0.1:0",
-		}, args...),
-		Env: []string{"POD_NAME=" + name, "DEPLOYMENT_NAMESPACE=" + deploy.Namespace, "KUBE_FEATURE_WatchListClient=false"},
-	})
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		process.Stop()
-		require.Empty(t, deploy.LogFaults(process))
-		if t.Failed() {
-			t.Logf("log of %s:\n%s", name, process.LogTail())
-		}
-	})
-	return process
-}
-
 // writeForeignStatus writes a field of status that is the controller's to remove, as
 // another manager.
 func (s *scenario) writeForeignStatus() {

@@ -11,9 +11,11 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/wait"
 
+	"github.com/nhc-controller/nhc-controller/test/deploy"
 	"github.com/nhc-controller/nhc-controller/test/localkube"
 	"github.com/nhc-controller/nhc-controller/test/patience"
 )
@@ -50,7 +52,9 @@ func askedOnly(p permission) bool {
 // testGrantedIsUsed lets the controller do all that it does, and looks at what the API
 // server has recorded.
 func testGrantedIsUsed(t *testing.T, c *cluster) {
-	controller := c.startListing(t, "used")
+	controller := c.startDeployed(t, deploy.Controller{
+		Name: "used", Args: []string{"-v=5", "--leader-elect-retry-period=1s"}, Env: []string{"KUBE_FEATURE_WatchListClient=false"}, // Then it lists, too.
+	})
 	s := newScenario(t, c)
 	s.createNodes("a", "b", "cp")
 	s.labelNode("cp", map[string]any{controlPlaneRole: ""})
@@ -64,7 +68,11 @@ func testGrantedIsUsed(t *testing.T, c *cluster) {
 	s.deleteNode("b") // Its CR is told to stop, and deleted.
 	s.eventuallyNoCR("b")
 	s.eventuallyCR("a")
-	s.eventuallyNodeLease("a", s.patchNodeLeaseSpec("a", map[string]any{"renewTime": microTime(time.Now().Add(-time.Hour))}))
+	old := s.nodeLease("a")
+	old.Spec.RenewTime = new(metav1.NewMicroTime(time.Now().Add(-time.Hour)))
+	old, err := s.nodeLeases().Update(t.Context(), old, metav1.UpdateOptions{})
+	require.NoError(t, err)
+	s.eventuallyNodeLease("a", old)
 	s.heal("a")
 	s.eventuallyDelayed("a")
 	s.confirm("a", "")

@@ -82,6 +82,8 @@ const (
 func TestUserRoles(t *testing.T) {
 	t.Parallel()
 	c := exclusiveCluster(t)
+	_, err := c.Kubectl(t.Context(), "create", "--dry-run=server", "--validate=strict", "-f", filepath.Join("..", "..", "manifests", "samples", "tenant-policy.yaml"))
+	require.NoError(t, err)
 	t.Run("22.8 edit", func(t *testing.T) {
 		for _, role := range []string{"nhc-edit", "edit", "admin"} {
 			s := newScenario(t, c)

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -69,11 +68,10 @@ type ControlPlane struct {
 	stopKubelets       func() // Nil without Options.Kubelets.
 
 	mu         sync.Mutex
-	components []*Process      // Those not expected to end, in the order of their start.
-	others     []*Process      // Those of StartProcess, in the order of their start.
-	logs       map[string]bool // Their logs, and those of processes that have exited.
-	etcd       *Process        // Among the components, once it has been started.
-	apiServer  *Process        // Among the components, nil if it is stopped on purpose.
+	components []*Process // Those not expected to end, in the order of their start.
+	others     []*Process // Those of StartProcess, in the order of their start.
+	etcd       *Process   // Among the components, once it has been started.
+	apiServer  *Process   // Among the components, nil if it is stopped on purpose.
 	stop       func() error
 }
 
@@ -99,7 +97,7 @@ func newControlPlane(opts Options) *ControlPlane {
 	if opts.Log == nil {
 		opts.Log = io.Discard
 	}
-	c := &ControlPlane{opts: opts, identities: newIdentities(), logs: map[string]bool{}, choosePort: freePort}
+	c := &ControlPlane{opts: opts, identities: newIdentities(), choosePort: freePort}
 	if network := opts.Network; network != nil {
 		c.choosePort = func() (int, error) { return network.Port, nil }
 		c.identities.nodes = network.identities()
@@ -192,34 +190,7 @@ func (c *ControlPlane) StartProcess(cmd Command) (*Process, error) {
 	// Those that have exited need not be remembered: failure tests start many.
 	c.others = slices.DeleteFunc(c.others, func(p *Process) bool { return !p.running() })
 	c.others = append(c.others, p)
-	c.logs[p.logPath] = true
 	return p, nil
-}
-
-// ForgetProcesses stops all processes of StartProcess, the last one first, and removes
-// their logs, so that their names can be used again for something else.
-func (c *ControlPlane) ForgetProcesses() error {
-	c.stopProcesses()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	var errs []error
-	for path := range c.logs {
-		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			errs = append(errs, err)
-		}
-	}
-	clear(c.logs)
-	return errors.Join(errs...)
-}
-
-func (c *ControlPlane) stopProcesses() {
-	c.mu.Lock()
-	processes := c.others
-	c.others = nil
-	c.mu.Unlock()
-	for _, p := range slices.Backward(processes) {
-		p.Stop()
-	}
 }
 
 // Stop ends all processes and removes the working directory if it is a temporary
@@ -228,7 +199,13 @@ func (c *ControlPlane) stopProcesses() {
 func (c *ControlPlane) Stop() error { return c.stop() }
 
 func (c *ControlPlane) stopAll() error {
-	c.stopProcesses()
+	c.mu.Lock()
+	processes := c.others
+	c.others = nil
+	c.mu.Unlock()
+	for _, p := range slices.Backward(processes) {
+		p.Stop()
+	}
 	if c.stopKubelets != nil {
 		c.stopKubelets()
 	}

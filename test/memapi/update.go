@@ -24,7 +24,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 	"k8s.io/apiserver/pkg/cel/common"
-	"sigs.k8s.io/yaml"
 
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/admission"
 )
@@ -39,19 +38,18 @@ type crdSchema struct {
 // shippedSchemas are those of the kinds that manifests define.
 var shippedSchemas = sync.OnceValues(func() (map[schema.GroupKind]*crdSchema, error) {
 	schemas := map[schema.GroupKind]*crdSchema{}
-	err := admission.Documents(func(kind string, document []byte) error {
-		if kind != "CustomResourceDefinition" {
-			return nil
-		}
-		var crd apiextensionsv1.CustomResourceDefinition
-		if err := yaml.Unmarshal(document, &crd); err != nil {
-			return fmt.Errorf("reading a CRD: %w", err)
-		}
+	crds, err := admission.Definitions()
+	if err != nil {
+		return nil, fmt.Errorf("reading the CRDs: %w", err)
+	}
+	for _, crd := range crds {
 		compiled, err := newCRDSchema(&crd.Spec.Versions[0])
+		if err != nil {
+			return nil, err
+		}
 		schemas[schema.GroupKind{Group: crd.Spec.Group, Kind: crd.Spec.Names.Kind}] = compiled
-		return err
-	})
-	return schemas, err
+	}
+	return schemas, nil
 })
 
 func newCRDSchema(version *apiextensionsv1.CustomResourceDefinitionVersion) (*crdSchema, error) {

@@ -119,7 +119,6 @@ func (r *replica) prepare(ctx context.Context, t *testing.T, machines bool, reco
 // watch fills the caches. A standby has none.
 func (r *replica) watch(ctx context.Context) {
 	ctx, r.cancel = context.WithCancel(ctx)
-	r.done.Go(func() { r.freshness.Run(ctx) })
 	for _, informer := range r.informers {
 		r.done.Go(func() { informer.RunWithContext(ctx) })
 	}

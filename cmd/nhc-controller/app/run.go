@@ -225,7 +225,6 @@ func (p *process) watch(ctx context.Context) (stop func()) {
 	p.watching.Store(true)
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
-	wg.Go(func() { p.freshness.Run(ctx) })
 	wg.Go(func() { p.nodes.Informer().RunWithContext(ctx) })
 	wg.Go(func() { p.nhcs.Informer().RunWithContext(ctx) })
 	wg.Go(func() { p.leases.Informer().RunWithContext(ctx) })

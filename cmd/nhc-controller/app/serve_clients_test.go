@@ -88,7 +88,7 @@ func TestLargeHeaders(t *testing.T) {
 func TestAnswersTellNothing(t *testing.T) {
 	t.Parallel()
 	servers := listening(t)
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} //nolint:gosec // the certificate is made at the start
+	client := &http.Client{Transport: &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}} //nolint:gosec // the certificate is made at the start
 	defer client.CloseIdleConnections()
 	for url, want := range map[string]string{
 		"http://" + servers[0].Address() + "/livez?verbose": "ok",
@@ -115,6 +115,7 @@ func eventuallyAnswered(t *testing.T, client *http.Client, url string) (header h
 			return false
 		}
 		defer response.Body.Close()
+		require.Equal(t, "HTTP/1.1", response.Proto, "22.4")
 		content, err := io.ReadAll(response.Body)
 		header, body = response.Header, string(content)
 		return err == nil

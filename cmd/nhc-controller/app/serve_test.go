@@ -5,8 +5,6 @@ package app
 
 import (
 	"context"
-	"crypto/tls"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"sync"
@@ -27,7 +25,6 @@ import (
 	"k8s.io/klog/v2"
 
 	nhcfake "github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned/fake"
-	"github.com/nhc-controller/nhc-controller/test/servingtest"
 )
 
 // probe asks a probe and returns the status code.
@@ -93,49 +90,6 @@ func TestProbes(t *testing.T) {
 		m.set = -time.Hour
 		require.Equal(t, http.StatusOK, probe(p, watchdog, "/readyz"))
 	})
-}
-
-func TestMetricsServer(t *testing.T) {
-	kube := kubefake.NewClientset()
-	servingtest.AdmitTo(kube, "good", "/metrics")
-	options := NewOptions()
-	options.MetricsAddress, options.ProbeAddress = "127.0.0.1:0", "0"
-	p := &process{options: options, clients: &clients{kube: kube}, registry: prometheus.NewRegistry()}
-	require.NoError(t, registerVersion(p.registry))
-	servers, err := p.listen(leaderelection.NewLeaderHealthzAdaptor(0))
-	require.NoError(t, err)
-	require.Len(t, servers, 1, "22.4: 0 turns a server off")
-	ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), klog.Logger{}))
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	defer cancel()
-	wg.Go(func() { servers[0].Serve(ctx) })
-
-	client := &http.Client{Transport: &http.Transport{
-		ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // the certificate is made at the start
-	}}
-	defer client.CloseIdleConnections()
-	get := func(token string) (*http.Response, string) {
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+servers[0].Address()+"/metrics", nil)
-		require.NoError(t, err)
-		if token != "" {
-			request.Header.Set("Authorization", "Bearer "+token)
-		}
-		response, err := client.Do(request)
-		require.NoError(t, err)
-		defer response.Body.Close()
-		body, err := io.ReadAll(response.Body)
-		require.NoError(t, err)
-		return response, string(body)
-	}
-	response, _ := get("")
-	require.Equal(t, http.StatusUnauthorized, response.StatusCode, "22.4")
-	require.Equal(t, "HTTP/1.1", response.Proto)
-	response, body := get("good")
-	require.Equal(t, http.StatusOK, response.StatusCode, "20: %s", body)
-	for _, metric := range []string{"go_goroutines", "process_start_time_seconds", "kubernetes_build_info"} {
-		require.Contains(t, body, metric, "20.3")
-	}
 }
 
 func TestListenOnTakenPort(t *testing.T) {

@@ -182,7 +182,7 @@ func (c *Controller) MachineNames() (names []string) {
 // MachinesReadable returns why Machines cannot be read: Machines of OpenShift, and those of Cluster API
 // if a MachineHealthCheck is about them. An API that is not served has no Machines.
 func (c *Controller) MachinesReadable() error {
-	wanted := c.machines.Wanted(machineOwner)
+	wanted := c.machines.Kinds()
 	for _, kind := range machineKinds {
 		if !wanted.Has(kind) {
 			continue

@@ -50,7 +50,7 @@ func (c *Controller) listMachines(ctx context.Context) (machines []*machinehealt
 			}
 			return nil, err
 		}
-		err = watches.ListAll(ctx, c.Dynamic, mapping.Resource, metav1.ListOptions{}, func(item *unstructured.Unstructured) {
+		err = watches.ListAll(ctx, c.Dynamic, mapping.Resource, func(item *unstructured.Unstructured) {
 			machines = append(machines, machinehealth.ParseMachine(item))
 		})
 		if err != nil {

@@ -27,9 +27,9 @@ import (
 
 // watchKinds sets up the watches of the kinds that are not always served.
 func (c *Controller) watchKinds() {
-	readOnly := watches.ReadOnly(c.Kube, c.Dynamic, c.Freshness)
+	readOnly := watches.ReadOnly(c.Kube, c.Dynamic, c.CRDs, c.Freshness)
 	machines := readOnly
-	machines.Name, machines.Optional, machines.Indexers = "machines", true, machineIndexers
+	machines.Name, machines.Indexers = "machines", machineIndexers
 	machines.Parse, machines.Handler, machines.Changed = parseMachineKind, c.machineHandler(), func([]string) { c.readabilityChanged() }
 	c.machines = watches.NewSet[schema.GroupVersionKind](machines)
 	c.wantMachines()
@@ -108,7 +108,7 @@ func isRemediating(machine *machinehealth.Machine) bool {
 
 // machinesKnown reports whether all watched Machines have been read. An API that is not served has none.
 func (c *Controller) machinesKnown() bool {
-	wanted := c.machines.Wanted(machineOwner)
+	wanted := c.machines.Kinds()
 	for _, kind := range machineKinds {
 		if !wanted.Has(kind) {
 			continue

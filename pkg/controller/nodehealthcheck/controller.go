@@ -114,7 +114,7 @@ func New(ctx context.Context, config Config) (*Controller, error) {
 
 // watchKinds sets up the watches of the kinds that the NodeHealthChecks refer to.
 func (c *Controller) watchKinds() {
-	readOnly := watches.ReadOnly(c.Kube, c.Dynamic, c.Freshness)
+	readOnly := watches.ReadOnly(c.Kube, c.Dynamic, c.CRDs, c.Freshness)
 
 	templates := readOnly
 	templates.Name = "templates"
@@ -128,8 +128,7 @@ func (c *Controller) watchKinds() {
 	}})
 
 	platform := readOnly
-	platform.Name, platform.Optional = "platform", true
-	platform.Parse, platform.Handler, platform.Changed = parsePlatform, c.platformHandler(), func([]string) { c.SyncAll() }
+	platform.Name, platform.Parse, platform.Handler, platform.Changed = "platform", parsePlatform, c.platformHandler(), func([]string) { c.SyncAll() }
 	c.platform = watches.NewSet[schema.GroupVersionKind](platform)
 	c.platform.Want(platformOwner, platformKinds)
 }

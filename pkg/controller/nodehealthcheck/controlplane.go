@@ -104,7 +104,7 @@ func (c *Controller) listOthers(ctx context.Context, subject slot.Member) (other
 
 // listSlotTaken returns the nodes of CRs in a live list of a kind that take the slot.
 func (c *Controller) listSlotTaken(ctx context.Context, kind schema.GroupKind) (nodes []string, _ error) {
-	err := c.Remediations.ListLive(ctx, kind, metav1.ListOptions{}, func(item *unstructured.Unstructured) {
+	err := c.Remediations.ListLive(ctx, kind, func(item *unstructured.Unstructured) {
 		if cr := object.ParseCR(item); c.keepsSlot(cr) {
 			nodes = append(nodes, cr.Node())
 		}

@@ -100,7 +100,7 @@ func withRemediations(t *testing.T, w fakeRemediators, before, test func(t *test
 		}
 		c.Remediations = &kinds.Kinds{Set: watches.NewSet[schema.GroupKind](watches.Config{
 			Name: "remediations", Client: client, Discovery: server, Access: server, Verbs: []string{"get", "list", "watch"}, Keep: true,
-			Interval: watches.ProbeInterval, Parse: c.parse, Indexers: crIndexers, Handler: cache.ResourceEventHandlerFuncs{}, Changed: func([]string) {},
+			Parse: c.parse, Indexers: crIndexers, Handler: cache.ResourceEventHandlerFuncs{}, Changed: func([]string) {},
 			CRDs: func(string) ([]string, bool) { return []string{"reboots.example.com"}, w.defined },
 		})}
 		_, wanted, recorded := wantedKinds(nhc)

@@ -6,7 +6,6 @@ package nodehealthcheck
 import (
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -36,9 +35,9 @@ func byRole(role string) metav1.LabelSelector {
 func listener(t *testing.T) *Controller {
 	t.Helper()
 	c := queueingController()
-	c.templates = watches.NewSet[schema.GroupVersionKind](watches.Config{Interval: time.Second})
-	c.Remediations = &kinds.Kinds{Set: watches.NewSet[schema.GroupKind](watches.Config{Interval: time.Second})}
-	c.platform = watches.NewSet[schema.GroupVersionKind](watches.Config{Interval: time.Second})
+	c.templates = watches.NewSet[schema.GroupVersionKind](watches.Config{})
+	c.Remediations = &kinds.Kinds{Set: watches.NewSet[schema.GroupKind](watches.Config{})}
+	c.platform = watches.NewSet[schema.GroupVersionKind](watches.Config{})
 	t.Cleanup(c.Queue.ShutDown)
 	for _, nhc := range []*v1alpha1.NodeHealthCheck{selecting("workers", byRole("worker")), selecting("infra", byRole("infra"))} {
 		nhc.Spec.RemediationTemplate = &corev1.ObjectReference{APIVersion: "example.com/v1", Kind: "RebootTemplate", Namespace: "ns", Name: nhc.Name}

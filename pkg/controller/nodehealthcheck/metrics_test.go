@@ -88,24 +88,6 @@ func TestUnhealthyTime(t *testing.T) {
 	require.Equal(t, map[string]float64{"/workers/RebootRemediation": 1}, s.values(t, timedOutTotal), "P8: status tells how it has ended")
 }
 
-func TestBucketsOfUpstream(t *testing.T) {
-	t.Parallel()
-	s := newStory(t)
-	s.sync(sick("n", created(testCR("n", "1"))))
-	s.sync(well("n"))
-	families, err := s.registry.Gather()
-	require.NoError(t, err)
-	var buckets []float64
-	for _, family := range families {
-		if family.GetName() == unhealthySeconds {
-			for _, bucket := range family.GetMetric()[0].GetHistogram().GetBucket() {
-				buckets = append(buckets, bucket.GetUpperBound())
-			}
-		}
-	}
-	require.Equal(t, []float64{30, 60, 120, 180, 240, 300, 600, 1200, 2400, 3600}, buckets, "20.1")
-}
-
 // TestEndOfARemediationOutOfSight: its node is in no plan, as nothing is against it, or
 // as it does not exist.
 func TestEndOfARemediationOutOfSight(t *testing.T) {

@@ -51,6 +51,10 @@ func TestObservations(t *testing.T) {
 			part: sick("n", born, because),
 			want: history.Observation{Node: "n", Created: epoch.Add(-time.Hour), State: health.Unhealthy, Selected: true, Trigger: ready, Since: came},
 		},
+		"a candidate that nothing is created for": {
+			part: sick("n", born, because, func(p *part) { p.plan.Candidate = true }),
+			want: history.Observation{Node: "n", Created: epoch.Add(-time.Hour), State: health.Unhealthy, Selected: true, Trigger: ready, Since: came},
+		},
 		"soon-unhealthy": {
 			part: soon("n", born, because),
 			want: history.Observation{Node: "n", Created: epoch.Add(-time.Hour), State: health.SoonUnhealthy, Selected: true, Trigger: ready, Since: came},

@@ -116,8 +116,8 @@ func inPlatform(t *testing.T, prepare func(*fakePlatform), test func(t *testing.
 		c := newPlatformController()
 		defer c.Queue.ShutDown()
 		c.platform = watches.NewSet[schema.GroupVersionKind](watches.Config{
-			Name: "platform", Client: w.client, Discovery: w, Access: w, Verbs: []string{"get", "list", "watch"}, Optional: true,
-			Interval: watches.ProbeInterval, Parse: parsePlatform, Handler: c.platformHandler(), Changed: func([]string) { c.Wake(c.index.Names()) },
+			Name: "platform", Client: w.client, Discovery: w, Access: w, Verbs: []string{"get", "list", "watch"},
+			CRDs: func(string) ([]string, bool) { return nil, true }, Parse: parsePlatform, Handler: c.platformHandler(), Changed: func([]string) { c.Wake(c.index.Names()) },
 		})
 		c.platform.Want(platformOwner, platformKinds)
 		_, err := c.observePlatform(testCheck(), &nhcState{})

@@ -118,11 +118,11 @@ func (s *steadyCluster) watchKinds(tb testing.TB) {
 		listKinds[gvk.GroupVersion().WithResource(resource)] = gvk.Kind + "List"
 	}
 	w := &fakePlatform{served: served, client: dynamicfake.NewSimpleDynamicClientWithCustomListKinds(apiruntime.NewScheme(), listKinds, template)}
-	config := watches.Config{Client: w.client, Discovery: w, Access: w, Verbs: []string{"get", "list", "watch"}, Interval: watches.ProbeInterval, Changed: func([]string) {}}
+	config := watches.Config{Client: w.client, Discovery: w, Access: w, Verbs: []string{"get", "list", "watch"}, CRDs: func(string) ([]string, bool) { return nil, true }, Changed: func([]string) {}}
 	templates, remediations, platform := config, config, config
 	templates.Name, templates.Parse, templates.Handler = "templates", parseTemplate, s.templateHandler()
 	remediations.Name, remediations.Parse, remediations.Handler, remediations.Indexers = "remediations", s.parse, watches.Handler(s.remediationChanged), crIndexers
-	platform.Name, platform.Optional, platform.Parse, platform.Handler = "platform", true, parsePlatform, s.platformHandler()
+	platform.Name, platform.Parse, platform.Handler = "platform", parsePlatform, s.platformHandler()
 	s.templates, s.Remediations, s.platform = watches.NewSet[schema.GroupVersionKind](templates), &kinds.Kinds{Set: watches.NewSet[schema.GroupKind](remediations)}, watches.NewSet[schema.GroupVersionKind](platform)
 	s.platform.Want(platformOwner, platformKinds)
 	ctx, cancel := context.WithCancel(klog.NewContext(context.Background(), klog.Logger{}))

@@ -121,9 +121,8 @@ func New(ctx context.Context, config Config) (*Controller, error) {
 		healthChecks: map[string]budget.HealthChecks{},
 		queue:        reconcile.NewQueue(Name),
 	}
-	kinds := watches.ReadOnly(config.Kube, config.Dynamic, config.Freshness)
-	kinds.Name, kinds.Optional, kinds.CRDs = "budgets", true, watches.CRDsIn(config.CRDs)
-	kinds.Parse, kinds.Handler, kinds.Changed = parseBudget, c.budgetHandler(), func([]string) { c.readabilityChanged() }
+	kinds := watches.ReadOnly(config.Kube, config.Dynamic, config.CRDs, config.Freshness)
+	kinds.Name, kinds.Parse, kinds.Handler, kinds.Changed = "budgets", parseBudget, c.budgetHandler(), func([]string) { c.readabilityChanged() }
 	c.kinds = watches.NewSet[schema.GroupVersionKind](kinds)
 	config.Freshness.Subscribe(c.changed)
 	c.kinds.Want(Name, sets.New(kind))

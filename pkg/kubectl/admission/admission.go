@@ -6,20 +6,16 @@
 package admission
 
 import (
-	"bufio"
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"io"
 	"io/fs"
+	"path"
 	"sync"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
 
 	"github.com/nhc-controller/nhc-controller/manifests"
@@ -56,59 +52,33 @@ type Rules struct {
 var Shipped = sync.OnceValues(newRules)
 
 func newRules() (*Rules, error) {
-	rules := &Rules{kinds: map[schema.GroupKind]func() (*kind, error){}}
-	err := Documents(func(name string, document []byte) error {
-		if name != "CustomResourceDefinition" {
-			return nil
-		}
-		crd := &apiextensionsv1.CustomResourceDefinition{}
-		if err := yaml.Unmarshal(document, crd); err != nil {
-			return err
-		}
-		groupKind := schema.GroupKind{Group: crd.Spec.Group, Kind: crd.Spec.Names.Kind}
-		rules.kinds[groupKind] = sync.OnceValues(func() (*kind, error) { return newKind(crd) })
-		return nil
-	})
+	crds, err := Definitions()
 	if err != nil {
 		return nil, fmt.Errorf("reading the rules of admission: %w", err)
+	}
+	rules := &Rules{kinds: map[schema.GroupKind]func() (*kind, error){}}
+	for _, crd := range crds {
+		groupKind := schema.GroupKind{Group: crd.Spec.Group, Kind: crd.Spec.Names.Kind}
+		rules.kinds[groupKind] = sync.OnceValues(func() (*kind, error) { return newKind(crd) })
 	}
 	return rules, nil
 }
 
-// Documents calls a function with each document of the manifests, and with its kind.
-func Documents(each func(kind string, document []byte) error) error {
-	return fs.WalkDir(manifests.Files, ".", func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
+// Definitions returns the CustomResourceDefinitions of the manifests.
+func Definitions() (crds []*apiextensionsv1.CustomResourceDefinition, err error) {
+	err = fs.WalkDir(manifests.Files, ".", func(name string, _ fs.DirEntry, err error) error {
+		if err != nil || path.Base(path.Dir(name)) != "crd" {
 			return err
 		}
-		return documentsOf(path, each)
-	})
-}
-
-func documentsOf(path string, each func(kind string, document []byte) error) error {
-	content, err := manifests.Files.ReadFile(path)
-	if err != nil {
-		return err
-	}
-	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(content)))
-	for {
-		document, err := reader.Read()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
+		content, err := manifests.Files.ReadFile(name)
 		if err != nil {
-			return fmt.Errorf("%s: %w", path, err)
+			return err
 		}
-		var header struct {
-			Kind string `json:"kind"`
-		}
-		if err := yaml.Unmarshal(document, &header); err != nil {
-			return fmt.Errorf("%s: %w", path, err)
-		}
-		if err := each(header.Kind, document); err != nil {
-			return fmt.Errorf("%s: %w", path, err)
-		}
-	}
+		crd := &apiextensionsv1.CustomResourceDefinition{}
+		crds = append(crds, crd)
+		return yaml.Unmarshal(content, crd)
+	})
+	return crds, err
 }
 
 // Create answers like the API server for a new object of a known kind. What policies refuse is not known here.

@@ -91,12 +91,12 @@ func TestCreateOfUnknownKind(t *testing.T) {
 	require.ErrorContains(t, err, "no rules about Pod")
 }
 
-// TestSamples: admission accepts all of our samples.
+// TestSamples: admission accepts all of our samples. One sample does not replace another.
 func TestSamples(t *testing.T) {
 	t.Parallel()
 	rules, err := Shipped()
 	require.NoError(t, err)
-	judged := 0
+	names := map[string]string{}
 	samples := filepath.Join("..", "..", "..", "manifests", "samples")
 	require.NoError(t, filepath.WalkDir(samples, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() || entry.Name() == "tenant-policy.yaml" {
@@ -107,10 +107,12 @@ func TestSamples(t *testing.T) {
 		answer := create(t, rules, string(content))
 		require.Empty(t, answer.Causes, path)
 		require.Empty(t, answer.Unknown, path)
-		judged++
+		name := answer.Object.GetKind() + " " + answer.Object.GetName()
+		require.Empty(t, names[name], "%s, too, is %s", path, name)
+		names[name] = path
 		return nil
 	}))
-	require.Greater(t, judged, 8)
+	require.Greater(t, len(names), 8)
 }
 
 // TestMemory: the rules of all kinds fit into what the plugin may use, less than 60 MB in all.

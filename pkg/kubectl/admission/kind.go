@@ -93,6 +93,7 @@ func (k *kind) read(object *unstructured.Unstructured) *Answer {
 
 // complete sets the fields that a request sets.
 func (k *kind) complete(meta *metav1.ObjectMeta) {
+	meta.UID = "" // It gets another one.
 	switch {
 	case !k.namespaced:
 		meta.Namespace = ""

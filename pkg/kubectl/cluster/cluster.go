@@ -61,9 +61,7 @@ type kind struct {
 	version schema.GroupVersion
 	// required means that without it there is no snapshot.
 	required bool
-	// quiet means that its changes are no reason to look again.
-	quiet  bool
-	object runtime.Object
+	object   runtime.Object
 	// client is the client for list and watch. Clients in tests cannot do everything that an API
 	// server can.
 	client any
@@ -73,8 +71,8 @@ type kind struct {
 	add func(*view.Snapshot, []runtime.Object)
 }
 
-// Kinds says which kinds besides NodeHealthChecks a snapshot has to have.
-type Kinds struct{ Nodes, Budgets, MachineHealthChecks, Leader bool }
+// Kinds says which kinds besides NodeHealthChecks a snapshot has. It is Uninstalled if it needs no NodeHealthChecks.
+type Kinds struct{ Nodes, Budgets, MachineHealthChecks, Leader, Uninstalled bool }
 
 // Everything is all kinds.
 var Everything = Kinds{Nodes: true, Budgets: true, MachineHealthChecks: true, Leader: true}
@@ -82,17 +80,14 @@ var Everything = Kinds{Nodes: true, Budgets: true, MachineHealthChecks: true, Le
 // of returns the kinds.
 func (k Kinds) of(clients *Clients) []kind {
 	kinds := []kind{clients.nodeHealthChecks()}
-	if k.Nodes {
-		kinds = append(kinds, clients.nodes())
-	}
-	if k.Budgets {
-		kinds = append(kinds, clients.budgets())
-	}
-	if k.MachineHealthChecks {
-		kinds = append(kinds, clients.machineHealthChecks())
-	}
-	if k.Leader {
-		kinds = append(kinds, clients.leader())
+	kinds[0].required = !k.Uninstalled
+	for _, further := range []struct {
+		wanted bool
+		kind   func() kind
+	}{{k.Nodes, clients.nodes}, {k.Budgets, clients.budgets}, {k.MachineHealthChecks, clients.machineHealthChecks}, {k.Leader, clients.leader}} {
+		if further.wanted {
+			kinds = append(kinds, further.kind())
+		}
 	}
 	return kinds
 }
@@ -105,7 +100,7 @@ func (c *Clients) leader() kind {
 		return options
 	}
 	return kind{
-		resource: leaderLeases, quiet: true, object: &coordinationv1.Lease{}, client: c.Kube,
+		resource: leaderLeases, object: &coordinationv1.Lease{}, client: c.Kube,
 		list: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			return client.List(ctx, named(options))
 		},
@@ -135,7 +130,7 @@ func kindOf[T metav1.Object, L runtime.Object](k kind, client typed[L], list fun
 }
 
 func (c *Clients) nodeHealthChecks() kind {
-	k := kind{resource: v1alpha1.Plural, version: v1alpha1.SchemeGroupVersion, required: true, object: &v1alpha1.NodeHealthCheck{}, client: c.NHC}
+	k := kind{resource: v1alpha1.Plural, version: v1alpha1.SchemeGroupVersion, object: &v1alpha1.NodeHealthCheck{}, client: c.NHC}
 	return kindOf(k, c.NHC.RemediationV1alpha1().NodeHealthChecks(), func(s *view.Snapshot) *[]*v1alpha1.NodeHealthCheck { return &s.NodeHealthChecks })
 }
 
@@ -184,19 +179,6 @@ func sorted[T metav1.Object](objects []runtime.Object) []T {
 func Read(ctx context.Context, clients *Clients, wanted Kinds) (*view.Snapshot, error) {
 	kinds := wanted.of(clients)
 	return clients.assemble(kinds, clients.readAll(ctx, kinds))
-}
-
-// ReadInstalled reads Nodes, NodeHealthChecks and budgets. Nodes are needed; the others are missing
-// where they may not be read. Installed is false where NodeHealthChecks are not served: the cluster
-// has none, and no budgets.
-func ReadInstalled(ctx context.Context, clients *Clients) (snapshot *view.Snapshot, installed bool, err error) {
-	kinds := Kinds{Nodes: true, Budgets: true}.of(clients)
-	for i := range kinds {
-		kinds[i].required = kinds[i].resource == nodes
-	}
-	answers := clients.readAll(ctx, kinds)
-	snapshot, err = clients.assemble(kinds, answers)
-	return snapshot, !NotServed(answers[0].err), err
 }
 
 // readAll reads several kinds at the same time.
@@ -274,10 +256,10 @@ func (c *Clients) assemble(kinds []kind, answers []answer) (*view.Snapshot, erro
 		case kinds[i].required:
 			return nil, c.explain(err, "list", kinds[i].resource)
 		case NotServed(err): // Without the kind, there are no such objects.
-		case ctxEnded(err):
-			return nil, c.explain(err, "list", kinds[i].resource)
 		default:
-			snapshot.Missing = append(snapshot.Missing, view.Missing{Resource: kinds[i].resource, Reason: c.explain(err, "list", kinds[i].resource).Error()})
+			if err := c.miss(snapshot, "list", kinds[i].resource, err); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return snapshot, nil
@@ -291,16 +273,8 @@ func trim(object any) (any, error) {
 	}
 	accessor.SetManagedFields(nil)
 	if node, ok := object.(*corev1.Node); ok {
-		return &corev1.Node{
-			ObjectMeta: metav1.ObjectMeta{
-				Name: node.Name, UID: node.UID, ResourceVersion: node.ResourceVersion, CreationTimestamp: node.CreationTimestamp,
-				Labels: node.Labels, Annotations: node.Annotations, DeletionTimestamp: node.DeletionTimestamp, Finalizers: node.Finalizers,
-			},
-			Spec: corev1.NodeSpec{Unschedulable: node.Spec.Unschedulable, Taints: node.Spec.Taints},
-			Status: corev1.NodeStatus{Conditions: node.Status.Conditions, Addresses: node.Status.Addresses, NodeInfo: corev1.NodeSystemInfo{
-				SystemUUID: node.Status.NodeInfo.SystemUUID, KernelVersion: node.Status.NodeInfo.KernelVersion, KubeletVersion: node.Status.NodeInfo.KubeletVersion, OSImage: node.Status.NodeInfo.OSImage,
-			}},
-		}, nil
+		node.Status.Images, node.Status.VolumesAttached, node.Status.VolumesInUse = nil, nil, nil
+		node.Status.Capacity, node.Status.Allocatable = nil, nil
 	}
 	return object, nil
 }

@@ -14,12 +14,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/dynamic"
 
-	machinev1beta1 "github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
 	"github.com/nhc-controller/nhc-controller/pkg/machinehealth"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
@@ -29,33 +28,21 @@ import (
 // ReadDetails reads what is shown of one node besides a snapshot. What cannot be read is added to
 // what is missing in the snapshot.
 func ReadDetails(ctx context.Context, clients *Clients, snapshot *view.Snapshot, node, leaseNamespace string) (*view.Details, error) {
-	details := &view.Details{Conditions: map[string][]view.Condition{}}
-	missing := sets.New[string]()
-	miss := func(resource, verb string, err error) error {
-		if ctxEnded(err) {
-			return Explain(err, verb, resource)
-		}
-		if !missing.Has(resource) {
-			missing.Insert(resource)
-			snapshot.Missing = append(snapshot.Missing, view.Missing{Resource: resource, Reason: clients.explain(err, verb, where(resource, leaseNamespace)).Error()})
-		}
-		return nil
-	}
+	details := &view.Details{Remediations: map[types.UID]view.Remediation{}}
 	lease, err := clients.Kube.CoordinationV1().Leases(leaseNamespace).Get(ctx, object.LeaseName(node), metav1.GetOptions{})
-	switch {
-	case err == nil:
+	if err == nil {
 		details.Lease = lease
-	case !apierrors.IsNotFound(err):
-		if err := miss("leases", "get", err); err != nil {
+	} else if !apierrors.IsNotFound(err) {
+		if err := clients.miss(snapshot, "get", leases, err); err != nil {
 			return nil, err
 		}
 	}
 	// Events about Nodes are in this namespace. Those of this API group are what most users may read.
 	about := fields.Set{"involvedObject.kind": "Node", "involvedObject.name": node}.String()
-	events, err := clients.Kube.CoreV1().Events(corev1.NamespaceDefault).List(ctx, metav1.ListOptions{FieldSelector: about})
+	list, err := clients.Kube.CoreV1().Events(corev1.NamespaceDefault).List(ctx, metav1.ListOptions{FieldSelector: about})
 	if err == nil {
-		details.Events = events.Items
-	} else if err := miss("events", "list", err); err != nil {
+		details.Events = list.Items
+	} else if err := clients.miss(snapshot, "list", events, err); err != nil {
 		return nil, err
 	}
 	if details.GoneMachines, err = clients.goneMachines(ctx, snapshot, node); err != nil {
@@ -71,24 +58,12 @@ func ReadDetails(ctx context.Context, clients *Clients, snapshot *view.Snapshot,
 			if err == nil || apierrors.IsNotFound(err) {
 				continue
 			}
-			if err := miss(resource, "get", err); err != nil {
+			if err := clients.miss(snapshot, "get", resource, err); err != nil {
 				return nil, err
 			}
 		}
 	}
 	return details, nil
-}
-
-// where adds the namespace to what only a role of a namespace permits.
-func where(resource, leaseNamespace string) string {
-	switch resource {
-	case "leases":
-		return "leases in namespace " + leaseNamespace
-	case "events":
-		return "events in namespace " + corev1.NamespaceDefault
-	default:
-		return resource
-	}
 }
 
 // readRemediation reads a remediation object, and returns the name of its resource.
@@ -101,8 +76,7 @@ func (c *Clients) readRemediation(ctx context.Context, reference *corev1.ObjectR
 	if err != nil {
 		return resource, err
 	}
-	details.Remediations = append(details.Remediations, object.ParseCR(read))
-	details.Conditions[string(read.GetUID())] = conditionsOf(read)
+	details.Remediations[read.GetUID()] = view.Remediation{Known: true, Deleting: read.GetDeletionTimestamp() != nil, Conditions: conditionsOf(read)}
 	return resource, nil
 }
 
@@ -125,16 +99,16 @@ const machines = "machines"
 // ReadMachine reads a Machine of one of the APIs, nil if there is none. What cannot be read is missing in the
 // snapshot.
 func ReadMachine(ctx context.Context, clients *Clients, snapshot *view.Snapshot, namespace, name string) (*machinehealth.Machine, error) {
-	for _, api := range []string{machinev1beta1.MachineAPIOpenShift, machinev1beta1.MachineAPICluster} {
-		read, err := clients.machine(ctx, schema.GroupVersionKind{Group: api, Kind: "Machine"}, namespace, name)
-		switch {
-		case err == nil:
+	for _, kind := range []schema.GroupVersionKind{remediation.OpenShiftMachineKind, remediation.ClusterAPIMachineKind} {
+		read, err := clients.machine(ctx, kind, namespace, name)
+		if err == nil {
 			return machinehealth.ParseMachine(read), nil
-		case ctxEnded(err):
-			return nil, Explain(err, "get", machines)
-		case !apierrors.IsNotFound(err) && !meta.IsNoMatchError(err):
-			resource := machines + "." + api
-			snapshot.Missing = append(snapshot.Missing, view.Missing{Resource: resource, Reason: clients.explain(err, "get", resource).Error()})
+		}
+		if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
+			continue
+		}
+		if err := clients.miss(snapshot, "get", machines+"."+kind.Group, err); err != nil {
+			return nil, err
 		}
 	}
 	return nil, nil
@@ -173,21 +147,18 @@ func (c *Clients) goneMachines(ctx context.Context, snapshot *view.Snapshot, nam
 	return gone, nil
 }
 
-// conditionsOf reads the conditions of a remediation object as leniently as the controller does
-// (spec 11.7).
+// conditionsOf returns the conditions of a remediation object that have the usual form.
 func conditionsOf(remediation *unstructured.Unstructured) (conditions []view.Condition) {
-	value, _, _ := unstructured.NestedFieldNoCopy(remediation.Object, "status", "conditions")
-	list, _ := value.([]any)
+	list, _, _ := unstructured.NestedSlice(remediation.Object, "status", "conditions") // What is no list has none.
 	for _, item := range list {
-		fields, _ := item.(map[string]any)
-		text := func(key string) string { s, _ := fields[key].(string); return s }
-		if text("type") == "" {
+		var read metav1.Condition
+		written, _ := item.(map[string]any)
+		if runtime.DefaultUnstructuredConverter.FromUnstructured(written, &read) != nil || read.Type == "" {
 			continue
 		}
-		condition := view.Condition{Type: text("type"), Status: text("status"), Reason: text("reason"), Message: text("message")}
-		var since metav1.Time
-		if err := since.UnmarshalQueryParameter(text("lastTransitionTime")); err == nil && !since.IsZero() {
-			condition.Since = &since
+		condition := view.Condition{Type: read.Type, Status: string(read.Status), Reason: read.Reason, Message: read.Message}
+		if !read.LastTransitionTime.IsZero() {
+			condition.Since = &read.LastTransitionTime
 		}
 		conditions = append(conditions, condition)
 	}

@@ -18,6 +18,7 @@ import (
 
 	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
 )
 
 // Error is one sentence: what is wrong, and what to do about it.
@@ -33,13 +34,15 @@ func (e *Error) Error() string { return e.Sentence }
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Cause }
 
-// roles are the shipped ClusterRoles that permit to read or write a resource, in the words of a sentence.
-var roles = map[string]map[bool]string{
-	v1alpha1.Plural:          {false: "ask for the ClusterRole nhc-view", true: "ask for the ClusterRole nhc-edit, or nhc-operate to pause and resume"},
-	nhcv1alpha1.BudgetPlural: {false: "ask for the ClusterRole nhc-view", true: "ask for the ClusterRole nhc-edit, or nhc-operate to pause and resume"},
-	machineHealthChecks:      {false: "ask for the ClusterRole nhc-view", true: "ask for the ClusterRole nhc-edit"},
-	leaderLeases:             {false: "ask for the ClusterRole nhc-view"},
-	nodes:                    {false: "ask for the ClusterRole nhc-view", true: "ask for the ClusterRole nhc-operate"},
+// roles are the shipped ClusterRoles that permit to read and to write a resource.
+var roles = map[string]struct{ read, write string }{
+	v1alpha1.Plural:          {"nhc-view", "nhc-edit, or nhc-operate to pause and resume"},
+	nhcv1alpha1.BudgetPlural: {"nhc-view", "nhc-edit, or nhc-operate to pause and resume"},
+	machineHealthChecks:      {"nhc-view", "nhc-edit"},
+	nodes:                    {"nhc-view", "nhc-operate"},
+	leaderLeases:             {read: "nhc-view"},
+	leases:                   {read: "nhc-operate"},
+	events:                   {read: "nhc-operate"},
 }
 
 // ours are the resources that come with nhc-controller.
@@ -49,10 +52,21 @@ const (
 	nodes               = "nodes"
 	leaderLeases        = "leases of the leader"
 	machineHealthChecks = "machinehealthchecks"
+	leases              = "leases"
+	events              = "events"
 )
 
-// reading reports whether a verb only reads.
-func reading(verb string) bool { return verb == "get" || verb == "list" || verb == "watch" }
+// miss adds once to what is missing in a snapshot that a resource cannot be read. It only returns an error if nothing
+// more can be read.
+func (c *Clients) miss(snapshot *view.Snapshot, verb, resource string, err error) error {
+	if ctxEnded(err) {
+		return Explain(err, verb, resource)
+	}
+	if !slices.ContainsFunc(snapshot.Missing, func(missing view.Missing) bool { return missing.Resource == resource }) {
+		snapshot.Missing = append(snapshot.Missing, view.Missing{Resource: resource, Reason: c.explain(err, verb, resource).Error()})
+	}
+	return nil
+}
 
 // Explain returns an error of a request as an *Error. The verb and the plural name of the
 // resource are those of the request.
@@ -70,9 +84,13 @@ func Explain(err error, verb, resource string) error {
 	case clientcmd.IsEmptyConfig(err):
 		sentence = "No cluster is configured: there is no kubeconfig, or it is empty. Set KUBECONFIG, or give --kubeconfig or --server."
 	case Denied(err):
+		role := roles[resource].write
+		if slices.Contains([]string{"get", "list", "watch"}, verb) {
+			role = roles[resource].read
+		}
 		advice := "no role of nhc-controller permits it, ask for one that does"
-		if known := roles[resource]; known != nil {
-			advice = known[!reading(verb)]
+		if role != "" {
+			advice = "ask for the ClusterRole " + role
 		}
 		sentence = fmt.Sprintf("You may not %s %s: %s.", verb, resource, advice)
 	case apierrors.IsForbidden(err), apierrors.IsInvalid(err), apierrors.IsConflict(err):

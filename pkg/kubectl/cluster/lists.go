@@ -43,6 +43,7 @@ func Names(wanted Kinds) func(context.Context, *Clients) ([]string, error) {
 // stored, with what no client of today understands. Those of a kind that cannot be read are missing.
 func ReadObjects(ctx context.Context, clients *Clients) (objects []*unstructured.Unstructured, missing []view.Missing, err error) {
 	kinds := []kind{clients.nodeHealthChecks(), clients.machineHealthChecks(), clients.budgets()}
+	kinds[0].required = true
 	for i := range kinds {
 		kinds[i].list = clients.listing(kinds[i].version.WithResource(kinds[i].resource))
 		kinds[i].add = func(_ *view.Snapshot, read []runtime.Object) {

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	utilcache "k8s.io/apimachinery/pkg/util/cache"
+
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/nhc-controller/nhc-controller/pkg/dashboard"
@@ -46,19 +48,17 @@ type Cluster struct {
 	changed chan struct{}
 
 	mu sync.Mutex
-	// listed are the kinds that a list was answered for, if only by an error.
-	listed map[string]bool
 	// failing are the errors of kinds whose last request has failed, by resource.
 	failing  map[string]error
 	state    dashboard.State
 	absent   bool          // No controller is at work.
 	outdated chan struct{} // Closed when the state is.
-	details  map[string]detailsAt
+	// details has for each node what was read about it, a *nodeDetails.
+	details *utilcache.LRUExpireCache
 }
 
-// detailsAt is what was read about a node.
-type detailsAt struct {
-	at      time.Time
+// nodeDetails is what was read about a node.
+type nodeDetails struct {
 	details *view.Details
 	missing []view.Missing
 }
@@ -68,7 +68,7 @@ type detailsAt struct {
 func New(ctx context.Context, config Config) (*Cluster, error) {
 	c := &Cluster{
 		Config: config, kinds: Everything.of(config.Clients), changed: make(chan struct{}, 1),
-		listed: map[string]bool{}, failing: map[string]error{}, details: map[string]detailsAt{},
+		failing: map[string]error{}, details: utilcache.NewLRUExpireCache(detailsKept),
 	}
 	var answered []cache.InformerSynced
 	for i := range c.kinds {
@@ -78,7 +78,7 @@ func New(ctx context.Context, config Config) (*Cluster, error) {
 			return nil, err
 		}
 		c.informers = append(c.informers, informer)
-		answered = append(answered, func() bool { return informer.HasSynced() || c.refusal(k, false) != nil })
+		answered = append(answered, func() bool { return informer.HasSynced() || c.refusal(k) != nil })
 	}
 	ctx, stop := context.WithCancel(ctx)
 	for _, informer := range c.informers {
@@ -168,12 +168,8 @@ func (c *Cluster) State() dashboard.State {
 
 // Details implements [dashboard.Source]. What several pages ask for at the same time is read once.
 func (c *Cluster) Details(ctx context.Context, snapshot *view.Snapshot, node string) (*view.Details, []view.Missing) {
-	now := c.Now()
-	c.mu.Lock()
-	kept, known := c.details[node]
-	c.mu.Unlock()
-	if known && now.Sub(kept.at) < interval {
-		return kept.details, kept.missing
+	if kept, known := c.details.Get(node); known {
+		return kept.(*nodeDetails).details, kept.(*nodeDetails).missing
 	}
 	ctx, cancel := context.WithTimeout(ctx, detailsTimeout)
 	defer cancel()
@@ -183,11 +179,6 @@ func (c *Cluster) Details(ctx context.Context, snapshot *view.Snapshot, node str
 	if err != nil { // The browser waits no longer.
 		return &view.Details{}, []view.Missing{{Resource: "details", Reason: err.Error()}}
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(c.details) >= detailsKept {
-		clear(c.details)
-	}
-	c.details[node] = detailsAt{at: now, details: details, missing: about.Missing}
+	c.details.Add(node, &nodeDetails{details: details, missing: about.Missing}, interval)
 	return details, about.Missing
 }

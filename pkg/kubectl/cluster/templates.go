@@ -21,8 +21,8 @@ import (
 
 // readTemplate reads a template. That the controller may use it, its condition Disabled says.
 func (r *factsReader) readTemplate(ctx context.Context, reference corev1.ObjectReference) error {
-	step, key := remediation.Step{Reference: reference}, lint.ReferenceOf(&reference)
-	if _, known := r.facts.Templates[key]; known || step.Incomplete() || remediation.CheckReference(step) != nil {
+	step := remediation.Step{Reference: reference}
+	if _, known := r.facts.Templates[reference]; known || step.Incomplete() || remediation.CheckReference(step) != nil {
 		return nil // What is missing in the reference needs no cluster to be seen.
 	}
 	client, resource, err := r.Referred(&reference)
@@ -32,13 +32,13 @@ func (r *factsReader) readTemplate(ctx context.Context, reference corev1.ObjectR
 	}
 	switch {
 	case meta.IsNoMatchError(err):
-		r.facts.Templates[key] = lint.Template{Problem: remediation.NotFound(err.Error()).Message}
+		r.facts.Templates[reference] = lint.Template{Problem: remediation.NotFound(err.Error()).Message}
 	case apierrors.IsNotFound(err):
-		r.facts.Templates[key] = lint.Template{Problem: remediation.Missing(reference).Message, Others: r.namesOf(ctx, step.TemplateKind())}
+		r.facts.Templates[reference] = lint.Template{Problem: remediation.Missing(reference).Message, Others: r.namesOf(ctx, step.TemplateKind())}
 	case err != nil:
-		return r.miss(resource, "get", err)
+		return r.miss(&r.facts.Snapshot, "get", resource, err)
 	default:
-		r.facts.Templates[key] = lint.Template{Object: object.ParseTemplate(read)}
+		r.facts.Templates[reference] = lint.Template{Object: object.ParseTemplate(read)}
 	}
 	return nil
 }

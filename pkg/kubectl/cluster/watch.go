@@ -16,38 +16,37 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
 )
 
-// refusal is why a kind has not been read, or is not followed any more, nil if it is, or if there is no answer yet: a watch
-// that begins with a list may be refused where a list is not.
-func (c *Cluster) refusal(k *kind, read bool) error {
+// refusal is why a kind has not been read, or is not followed any more, nil if it is, or if there is no answer yet.
+func (c *Cluster) refusal(k *kind) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !read && !c.listed[k.resource] {
-		return nil
-	}
 	return c.failing[k.resource]
 }
 
 // inform returns an informer of a kind. The answer to each of its requests is recorded.
 func (c *Cluster) inform(k *kind) (cache.SharedIndexInformer, error) {
+	var informer cache.SharedIndexInformer
 	source := &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 			list, err := k.list(ctx, options)
-			c.answered(k, true, c.Clients.explainForbidden(k, err))
+			c.answered(k, c.Clients.explainForbidden(k, err))
 			return list, err
 		},
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 			stream, err := k.watch(ctx, options)
-			c.answered(k, false, err)
+			if err == nil || informer.HasSynced() { // A watch that begins with a list may be refused where a list is not.
+				c.answered(k, err)
+			}
 			return stream, err
 		},
 	}
-	informer := cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(source, k.client), k.object, 0, nil)
+	informer = cache.NewSharedIndexInformer(cache.ToListWatcherWithWatchListSemantics(source, k.client), k.object, 0, nil)
 	// The errors are shown, not logged.
 	err := errors.Join(informer.SetWatchErrorHandlerWithContext(func(context.Context, *cache.Reflector, error) {}), informer.SetTransform(trim))
 	_, addErr := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc: func(any) { c.change() }, DeleteFunc: func(any) { c.change() },
 		UpdateFunc: func(any, any) {
-			if !k.quiet {
+			if k.resource != leaderLeases { // Which is renewed all the time.
 				c.change()
 			}
 		},
@@ -59,7 +58,7 @@ func (c *Cluster) inform(k *kind) (cache.SharedIndexInformer, error) {
 }
 
 // answered records whether a request has failed.
-func (c *Cluster) answered(k *kind, list bool, err error) {
+func (c *Cluster) answered(k *kind, err error) {
 	if ctxEnded(err) {
 		return
 	}
@@ -70,7 +69,6 @@ func (c *Cluster) answered(k *kind, list bool, err error) {
 	} else {
 		delete(c.failing, k.resource)
 	}
-	c.listed[k.resource] = c.listed[k.resource] || list
 	c.mu.Unlock()
 	if failed != (err != nil) {
 		c.change()
@@ -99,7 +97,7 @@ func (c *Cluster) assemble() (*view.Snapshot, error) {
 	for i, informer := range c.informers {
 		k := &c.kinds[i]
 		read := informer.HasSynced()
-		err := c.refusal(k, read)
+		err := c.refusal(k)
 		if !read {
 			answers[i].err = err
 			continue

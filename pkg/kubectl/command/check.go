@@ -40,7 +40,7 @@ It exits with 0 if all is well, with 1 if something is not, and with 2 if nothin
 could look at, and a part could not be read. Parts that take a permission that you do not have need an admin.`,
 		Example: `  kubectl apply --server-side -f install.yaml && kubectl nhc check --wait`,
 		GroupID: looking,
-		Args:    noName,
+		Args:    cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			return r.runCheck(command.Context(), &options)
 		},

@@ -17,6 +17,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/cluster"
+	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
 )
 
 // run runs a command without a cluster.
@@ -41,7 +42,7 @@ func TestErrors(t *testing.T) {
 		"Name a Node: kubectl get nodes lists what there is.":                                      {"confirm-healthy"},
 		"Name one Node at most, not 2: kubectl get nodes lists what there is.":                     {"explain", "w", "x"},
 		"Name one health check or budget at most, not 2: kubectl nhc status lists what there is.":  {"status", "a", "b"},
-		`kubectl nhc check takes no name, as "workers": kubectl nhc check --help.`:                 {"check", "workers"},
+		`unknown command "workers" for "kubectl nhc check"`:                                        {"check", "workers"},
 		"Give a --port from 1 to 65535, or leave it out for any that is free.":                     {"dashboard", "--port=99999"},
 		"Cannot use the kubeconfig: stat /does/not/exist: no such file or directory.":              {"status"},
 	} {
@@ -181,13 +182,13 @@ func TestNotFound(t *testing.T) {
 func TestParseAge(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]time.Duration{"7d": 7 * 24 * time.Hour, "2w": 14 * 24 * time.Hour, "90m": 90 * time.Minute, "1h30m": 90 * time.Minute} {
-		age, err := parseAge(text)
-		require.NoError(t, err)
+		age, valid := view.ParseAge(text)
+		require.True(t, valid)
 		require.Equal(t, want, age)
 	}
 	for _, text := range []string{"", "d", "-1h", "1.5d", "99999d", "soon"} {
-		_, err := parseAge(text)
-		require.ErrorContains(t, err, "is no age", text)
+		_, valid := view.ParseAge(text)
+		require.False(t, valid, text)
 	}
 }
 

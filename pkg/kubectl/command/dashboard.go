@@ -6,7 +6,6 @@ package command
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -29,8 +28,6 @@ const (
 	headerTimeout = 10 * time.Second
 	// idleTimeout is how long a connection without requests is kept.
 	idleTimeout = 2 * time.Minute
-	// farewellTimeout is how long requests may take that are answered when the dashboard ends.
-	farewellTimeout = 2 * time.Second
 )
 
 func (r *root) dashboard() *cobra.Command {
@@ -49,7 +46,7 @@ The address has a token in it: who knows it sees what you may see. Ctrl-C ends i
 		Example: `  kubectl nhc dashboard
   kubectl nhc dashboard --port 8080`,
 		GroupID: looking,
-		Args:    noName,
+		Args:    cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			if port < 0 || port > math.MaxUint16 {
 				return &cluster.Error{Sentence: "Give a --port from 1 to 65535, or leave it out for any that is free."}
@@ -86,24 +83,18 @@ func (r *root) serve(ctx context.Context, pages http.Handler, port int) error {
 		BaseContext: func(net.Listener) context.Context { return ctx }, // Which ends the streams of events.
 		ErrorLog:    log.New(io.Discard, "", 0),
 	}
+	defer server.Close()
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
-	err = r.print("The dashboard is at\n\n  http://" + host + door.Path() + "\n\nWho knows this address sees what you may see. Ctrl-C ends it.\n")
-	if err == nil {
-		select {
-		case err = <-served:
-		case <-ctx.Done():
-		}
+	if err := r.print("The dashboard is at\n\n  http://" + host + door.Path() + "\n\nWho knows this address sees what you may see. Ctrl-C ends it.\n"); err != nil {
+		return err
 	}
-	farewell, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewellTimeout)
-	defer cancel()
-	if shutdownErr := server.Shutdown(farewell); shutdownErr != nil {
-		_ = server.Close() // Who still asks has waited long enough.
-	}
-	if errors.Is(err, http.ErrServerClosed) {
+	select {
+	case err := <-served:
+		return err
+	case <-ctx.Done():
 		return nil
 	}
-	return err
 }
 
 // clusterName returns the context of the kubeconfig, empty if there is none.

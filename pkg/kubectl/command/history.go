@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -37,9 +36,9 @@ spec.remediationHistoryLimit. The dashboard draws them.`,
 			now := r.Now()
 			filter := view.Filter{}
 			if since != "" {
-				age, err := parseAge(since)
-				if err != nil {
-					return err
+				age, valid := view.ParseAge(since)
+				if !valid {
+					return &cluster.Error{Sentence: fmt.Sprintf("%q is no age: give one such as 90m, 12h, 7d or 2w.", since)}
 				}
 				filter.Since = now.Add(-age)
 			}
@@ -60,8 +59,9 @@ spec.remediationHistoryLimit. The dashboard draws them.`,
 				}
 			}
 			history := view.NewHistory(snapshot, filter, now)
-			if names, all := view.Targets(snapshot); filter.Node != "" && len(history.Episodes) == 0 && all && !slices.Contains(names, filter.Node) {
-				return notFound("node or health check", args[0], append(view.Checks(snapshot), names...), "kubectl nhc status")
+			nodes := view.NodeNames(snapshot)
+			if filter.Node != "" && len(history.Episodes) == 0 && len(snapshot.Missing) == 0 && !slices.Contains(nodes, filter.Node) {
+				return notFound("node or health check", args[0], append(view.Checks(snapshot), nodes...), "kubectl nhc status")
 			}
 			return r.show(&out, "History", history, func(printer *view.Printer) { history.Print(printer, out.format == formatWide) })
 		},
@@ -69,13 +69,4 @@ spec.remediationHistoryLimit. The dashboard draws them.`,
 	out.add(command, formatWide)
 	command.Flags().StringVar(&since, "since", "", "Show only what had not ended this long ago, such as 12h or 7d")
 	return command
-}
-
-// parseAge reads a duration that may be given in days or weeks.
-func parseAge(text string) (time.Duration, error) {
-	age, err := view.ParseAge(text)
-	if err != nil {
-		return 0, &cluster.Error{Sentence: fmt.Sprintf("%q is no age: give one such as 90m, 12h, 7d or 2w.", text), Cause: err}
-	}
-	return age, nil
 }

@@ -67,7 +67,7 @@ func (c *change) report(result result) error {
 	}
 	printer := c.printer()
 	printer.Line(0, view.Text(text))
-	return printed(printer)
+	return printer.Err()
 }
 
 // warn says that no controller is at work: then the change has no effect yet.

@@ -23,6 +23,7 @@ import (
 	machinev1beta1 "github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/budget"
 	"github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned/fake"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/cluster"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
@@ -55,7 +56,7 @@ func paused(requests ...string) *v1alpha1.NodeHealthCheck {
 	return &v1alpha1.NodeHealthCheck{ObjectMeta: meta("", "a"), Spec: v1alpha1.NodeHealthCheckSpec{PauseRequests: requests}}
 }
 
-func budget(change ...func(*nhcv1alpha1.RemediationBudgetSpec)) *nhcv1alpha1.RemediationBudget {
+func aBudget(change ...func(*nhcv1alpha1.RemediationBudgetSpec)) *nhcv1alpha1.RemediationBudget {
 	b := &nhcv1alpha1.RemediationBudget{
 		ObjectMeta: meta("", view.PauseBudget),
 		Spec:       nhcv1alpha1.RemediationBudgetSpec{NodeSelector: &metav1.LabelSelector{}, MaxConcurrent: new(intstr.FromInt32(0)), Reason: "r"},
@@ -105,7 +106,7 @@ func TestStopsAll(t *testing.T) {
 		}, false},
 		"of a broken percent": {func(s *nhcv1alpha1.RemediationBudgetSpec) { s.MaxConcurrent = new(intstr.FromString("x")) }, false},
 	} {
-		require.Equal(t, tc.want, view.StopsAll(budget(tc.change)), name)
+		require.Equal(t, tc.want, budget.Parse(aBudget(tc.change)).StopsAll(), name)
 	}
 }
 
@@ -210,8 +211,8 @@ func TestLabelWithoutReason(t *testing.T) {
 // TestOtherBudgets: another budget with the name is neither changed nor deleted, and each one that stops everything is named.
 func TestOtherBudgets(t *testing.T) {
 	t.Parallel()
-	theirs := budget(func(s *nhcv1alpha1.RemediationBudgetSpec) { s.MaxConcurrent = new(intstr.FromInt32(3)) })
-	brake := budget(func(s *nhcv1alpha1.RemediationBudgetSpec) { s.Reason = "Maintenance, ask Kim." })
+	theirs := aBudget(func(s *nhcv1alpha1.RemediationBudgetSpec) { s.MaxConcurrent = new(intstr.FromInt32(3)) })
+	brake := aBudget(func(s *nhcv1alpha1.RemediationBudgetSpec) { s.Reason = "Maintenance, ask Kim." })
 	brake.Name = "brake"
 	c, client := changing(t, theirs, brake)
 	_, err := c.pause(t.Context(), theCluster, "x")
@@ -224,7 +225,7 @@ func TestOtherBudgets(t *testing.T) {
 	require.EqualError(t, err, "RemediationBudget brake still lets nothing begin: Maintenance, ask Kim. To end it: kubectl delete remediationbudget brake")
 	require.ErrorAs(t, err, new(found), "the exit code is 1")
 
-	c, _ = changing(t, budget())
+	c, _ = changing(t, aBudget())
 	c.dryRun = dryRunServer
 	require.NoError(t, c.stops(t.Context()), "it is there in a dry run")
 	c.dryRun = ""
@@ -261,7 +262,7 @@ func TestPauseRace(t *testing.T) {
 	t.Parallel()
 	c, client := changing(t)
 	client.PrependReactor("create", nhcv1alpha1.BudgetPlural, func(action clienttesting.Action) (bool, runtime.Object, error) {
-		require.NoError(t, client.Tracker().Add(stored(t, budget(), nhcv1alpha1.SchemeGroupVersion.WithKind(nhcv1alpha1.BudgetKind))))
+		require.NoError(t, client.Tracker().Add(stored(t, aBudget(), nhcv1alpha1.SchemeGroupVersion.WithKind(nhcv1alpha1.BudgetKind))))
 		return true, nil, apierrors.NewAlreadyExists(action.GetResource().GroupResource(), view.PauseBudget)
 	})
 	result, err := c.pause(t.Context(), theCluster, "r")
@@ -273,7 +274,7 @@ func TestPauseRace(t *testing.T) {
 // TestTakenIn: a pause of the cluster that no controller has taken in is not in force.
 func TestTakenIn(t *testing.T) {
 	t.Parallel()
-	taken := budget()
+	taken := aBudget()
 	taken.Generation, taken.Status.ObservedGeneration = 2, 1
 	c, _ := changing(t, taken)
 	err := c.takenIn(t.Context())

@@ -16,6 +16,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/admission"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/cluster"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/lint"
+	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
 )
 
 // factsTimeout is how long a cluster is waited for when files are linted: without it, they are
@@ -89,7 +90,6 @@ func (r *root) runLint(ctx context.Context, options *lintOptions, args []string)
 	if err != nil {
 		return err
 	}
-	facts.Merge(objects)
 	report := lint.NewReport(objects, facts)
 	report.Offline = options.offline
 	if err := r.show(&options.out, "LintReport", report, report.Print); err != nil {
@@ -118,15 +118,11 @@ func (r *root) lintFiles(ctx context.Context, rules *admission.Rules, options *l
 	if err != nil {
 		return nil, &cluster.Error{Sentence: fmt.Sprintf("Cannot read what is to be checked: %v.", err), Cause: err}
 	}
-	several := map[string]bool{}
-	for i := range documents {
-		several[documents[i].Source] = several[documents[i].Source] || documents[i].Number > 1
-	}
 	objects := make([]lint.Object, 0, len(documents))
 	has := map[string]bool{}
 	for i := range documents {
 		document := &documents[i]
-		judged, err := judgeDocument(ctx, rules, document, several[document.Source])
+		judged, err := judgeDocument(ctx, rules, document)
 		if err != nil {
 			return nil, err
 		}
@@ -141,7 +137,7 @@ func (r *root) lintFiles(ctx context.Context, rules *admission.Rules, options *l
 }
 
 // judgeDocument returns what a document has with what admission says of it, or why it is skipped.
-func judgeDocument(ctx context.Context, rules *admission.Rules, document *admission.Document, several bool) (lint.Object, error) {
+func judgeDocument(ctx context.Context, rules *admission.Rules, document *admission.Document) (lint.Object, error) {
 	source := document.Source
 	if document.Object == nil {
 		const unread = "it is neither YAML nor JSON, and names no kind that there are rules about"
@@ -150,7 +146,7 @@ func judgeDocument(ctx context.Context, rules *admission.Rules, document *admiss
 			return lint.Skip(source, document.Problem), nil
 		case document.Found && !document.Mentions(lint.Kinds):
 			return lint.Skip(source, unread), nil
-		case several:
+		case document.Number > 1:
 			source = fmt.Sprintf("%s, document %d", source, document.Number)
 		}
 		object := lint.Unreadable(source, document.Problem)
@@ -218,19 +214,18 @@ func judge(ctx context.Context, rules *admission.Rules, object *unstructured.Uns
 }
 
 // factsAbout asks the cluster about objects of files, if there is one.
-func (r *root) factsAbout(ctx context.Context, objects []lint.Object, offline bool) (*lint.Facts, error) {
+func (r *root) factsAbout(ctx context.Context, objects []lint.Object, offline bool) (facts *lint.Facts, err error) {
 	if offline {
 		return &lint.Facts{}, nil
 	}
-	clients, err := r.clients()
-	if err != nil {
-		return cluster.NoFacts(err), nil
-	}
 	limited, cancel := context.WithTimeout(ctx, factsTimeout)
 	defer cancel()
-	facts, err := cluster.ReadFacts(limited, clients, objects)
+	clients, err := r.clients()
+	if err == nil {
+		facts, err = cluster.ReadFacts(limited, clients, objects)
+	}
 	if err != nil && ctx.Err() == nil {
-		return cluster.NoFacts(err), nil
+		return &lint.Facts{Snapshot: view.Snapshot{Missing: []view.Missing{{Resource: "the cluster", Reason: err.Error()}}}}, nil
 	}
 	return facts, err
 }

@@ -89,6 +89,7 @@ func TestLintPartial(t *testing.T) {
 		"/apis/remediation.medik8s.io/v1alpha1/nodehealthchecks": {http.StatusOK, `{"kind":"NodeHealthCheckList","apiVersion":"remediation.medik8s.io/v1alpha1","metadata":{},"items":[]}`},
 		"/apis/nhc-controller.io/v1alpha1/remediationbudgets":    {http.StatusForbidden, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403,"message":"User \"a\" cannot list resource \"remediationbudgets\""}`},
 		"/apis/nhc-controller.io/v1alpha1":                       {http.StatusOK, `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"nhc-controller.io/v1alpha1","resources":[{"name":"remediationbudgets","kind":"RemediationBudget","verbs":["list"]}]}`},
+		"/version":                                               {http.StatusOK, `{}`},
 		"/api/v1/nodes":                                          {http.StatusOK, `{"kind":"NodeList","apiVersion":"v1","metadata":{},"items":[]}`},
 	}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

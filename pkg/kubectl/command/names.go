@@ -42,14 +42,6 @@ func between(least, most int, kind, lister string) cobra.PositionalArgs {
 	}
 }
 
-// noName says that a command takes no name.
-func noName(command *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return nil
-	}
-	return &cluster.Error{Sentence: fmt.Sprintf("%s takes no name, as %q: %[1]s --help.", command.CommandPath(), args[0])}
-}
-
 // subcommand says which command may have been meant.
 func subcommand(command *cobra.Command, args []string) error {
 	if len(args) == 0 {

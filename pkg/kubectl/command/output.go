@@ -4,7 +4,6 @@
 package command
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"slices"
@@ -14,7 +13,6 @@ import (
 	"golang.org/x/term"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/printers"
 
@@ -67,14 +65,11 @@ func (o *output) printObject(r *root, object runtime.Object) error {
 
 // encode prints a value for programs, as an object of a kind of the plugin.
 func (r *root) encode(out *output, kind string, value any) error {
-	object := &unstructured.Unstructured{}
-	encoded, err := json.Marshal(value)
-	if err == nil {
-		err = utiljson.Unmarshal(encoded, &object.Object)
-	}
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(value)
 	if err != nil {
 		return fmt.Errorf("encoding the output: %w", err)
 	}
+	object := &unstructured.Unstructured{Object: fields}
 	object.SetAPIVersion(apiVersion)
 	object.SetKind(kind)
 	return out.printObject(r, object)
@@ -118,16 +113,8 @@ func (r *root) show(out *output, kind string, value any, people func(*view.Print
 	}
 	printer := r.printer()
 	people(printer)
-	return printed(printer)
+	return printer.Err()
 }
 
 // printer returns a printer for people.
 func (r *root) printer() *view.Printer { return view.NewPrinter(r.Out, r.terminalOptions()) }
-
-// printed returns the error of a printer.
-func printed(printer *view.Printer) error {
-	if err := printer.Err(); err != nil {
-		return fmt.Errorf("writing the output: %w", err)
-	}
-	return nil
-}

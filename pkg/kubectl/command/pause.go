@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/budget"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/cluster"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
 )
@@ -124,23 +125,19 @@ func (s *scope) targets(ctx context.Context, clients *cluster.Clients, args []st
 		}
 		return targets, nil
 	case s.all:
-		snapshot, err := cluster.Read(ctx, clients, cluster.Kinds{MachineHealthChecks: true})
-		if err != nil {
-			return nil, err
+		snapshot, readErr := cluster.Read(ctx, clients, cluster.Kinds{MachineHealthChecks: true})
+		if readErr != nil {
+			return nil, readErr
 		}
 		args = view.Checks(snapshot)
 		if len(snapshot.Missing) > 0 {
 			err = &cluster.Error{Sentence: "MachineHealthChecks are left out. " + snapshot.Missing[0].Reason}
 		}
-		for _, name := range args {
-			targets = append(targets, targetOf(name))
-		}
-		return targets, err
 	}
 	for _, name := range args {
 		targets = append(targets, targetOf(name))
 	}
-	return targets, nil
+	return targets, err
 }
 
 // errNoReason says that a reason is missing.
@@ -236,12 +233,12 @@ func (c *change) stops(ctx context.Context) error {
 	}
 	var errs []error
 	for j := range budgets.Items {
-		budget := &budgets.Items[j]
-		if !view.StopsAll(budget) || budget.Name == theCluster.name && c.dryRun != "" {
+		one := &budgets.Items[j]
+		if !budget.Parse(one).StopsAll() || one.Name == theCluster.name && c.dryRun != "" {
 			continue
 		}
-		reason := strings.ReplaceAll(strings.TrimSuffix(cmp.Or(budget.Spec.Reason, "no reason is given"), "."), "\n", "; ")
-		errs = append(errs, found{&cluster.Error{Sentence: fmt.Sprintf("RemediationBudget %s still lets nothing begin: %s. To end it: %s", budget.Name, reason, view.EndOf(budget))}})
+		reason := strings.ReplaceAll(strings.TrimSuffix(cmp.Or(one.Spec.Reason, "no reason is given"), "."), "\n", "; ")
+		errs = append(errs, found{&cluster.Error{Sentence: fmt.Sprintf("RemediationBudget %s still lets nothing begin: %s. To end it: %s", one.Name, reason, view.EndOf(one))}})
 	}
 	return errors.Join(errs...)
 }

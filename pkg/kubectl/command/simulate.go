@@ -15,7 +15,6 @@ import (
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
@@ -63,7 +62,7 @@ Templates are taken to exist, and Machines are not looked at: kubectl nhc lint c
   kubectl nhc simulate -f nhc.yaml -f budget.yaml --nodes nodes.yaml --fail a-1,a-2,a-3 --for 2h
   kubectl nhc simulate --replay storm.json -f new.yaml`,
 		GroupID: looking,
-		Args:    noName,
+		Args:    cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
 			return r.runSimulate(command.Context(), &options)
 		},
@@ -93,7 +92,7 @@ func (r *root) runSimulate(ctx context.Context, options *simulateOptions) error 
 	if err := options.parse(in); err != nil {
 		return err
 	}
-	files, notes, err := r.simulatedFiles(ctx, options.files)
+	objects, notes, err := r.simulatedFiles(ctx, options.files)
 	if err != nil {
 		return err
 	}
@@ -102,11 +101,12 @@ func (r *root) runSimulate(ctx context.Context, options *simulateOptions) error 
 		return err
 	}
 	notes = append(notes, more...)
-	in.Nodes = snapshot.Nodes
-	in.Checks = replaced(snapshot.NodeHealthChecks, files.NodeHealthChecks, inheritCheck)
-	in.Budgets = replaced(snapshot.Budgets, files.Budgets, inheritBudget)
+	for _, object := range objects {
+		snapshot.Apply(object)
+	}
+	in.Nodes, in.Checks, in.Budgets = snapshot.Nodes, snapshot.NodeHealthChecks, snapshot.Budgets
 	switch missing := snapshot.Missing; {
-	case len(in.Checks) == 0 && len(missing) > 0:
+	case (len(in.Checks) == 0 || len(in.Nodes) == 0) && len(missing) > 0:
 		return &cluster.Error{Sentence: missing[0].Reason}
 	case len(in.Checks) == 0 && len(options.files) > 0 && len(notes) > 0:
 		return &cluster.Error{Sentence: fmt.Sprintf("There is no NodeHealthCheck of %s to simulate. %s", v1alpha1.SchemeGroupVersion, notes[0])}
@@ -122,8 +122,7 @@ func (r *root) runSimulate(ctx context.Context, options *simulateOptions) error 
 			return notFound("Node", change.Node, view.NodeNames(snapshot), lister)
 		}
 	}
-	in.Interrupted = func() bool { return ctx.Err() != nil }
-	result := simulation.Run(in)
+	result := simulation.Run(ctx, in)
 	if err := ctx.Err(); err != nil {
 		return cluster.Explain(err, "simulate", "the nodes")
 	}
@@ -168,12 +167,11 @@ func (o *simulateOptions) parse(in *simulation.Input) error {
 	return nil
 }
 
-// simulatedFiles returns the NodeHealthChecks and budgets of files. It returns an error for each object
-// that admission would refuse.
-func (r *root) simulatedFiles(ctx context.Context, files []string) (*view.Snapshot, []string, error) {
-	found := &view.Snapshot{}
+// simulatedFiles returns the NodeHealthChecks and budgets of files, with a note about what is left out. It returns an error
+// for each object that admission would refuse.
+func (r *root) simulatedFiles(ctx context.Context, files []string) (accepted []any, notes []string, err error) {
 	if len(files) == 0 {
-		return found, nil, nil
+		return nil, nil, nil
 	}
 	rules, err := admission.Shipped()
 	if err != nil {
@@ -188,29 +186,22 @@ func (r *root) simulatedFiles(ctx context.Context, files []string) (*view.Snapsh
 	for i := range objects {
 		object := &objects[i]
 		object.Findings = slices.DeleteFunc(object.Findings, func(finding lint.Finding) bool { return finding.Severity != lint.Error })
+		switch object.Accepted.(type) {
+		case *v1alpha1.NodeHealthCheck, *nhcv1alpha1.RemediationBudget:
+			accepted = append(accepted, object.Accepted)
+		default:
+			if len(object.Findings) == 0 {
+				skipped = append(skipped, strings.TrimSpace(cmp.Or(object.Kind, object.Source)+" "+object.Name))
+			}
+		}
 		if len(object.Findings) > 0 {
 			refused = append(refused, refusal(object))
-			continue
-		}
-		switch accepted := object.Accepted.(type) {
-		case *v1alpha1.NodeHealthCheck:
-			accepted.UID, accepted.Status = "", v1alpha1.NodeHealthCheckStatus{} // Of another cluster or time.
-			found.NodeHealthChecks = append(found.NodeHealthChecks, accepted)
-		case *nhcv1alpha1.RemediationBudget:
-			accepted.UID, accepted.Status = "", nhcv1alpha1.RemediationBudgetStatus{}
-			found.Budgets = append(found.Budgets, accepted)
-		default:
-			skipped = append(skipped, strings.TrimSpace(cmp.Or(object.Kind, object.Source)+" "+object.Name))
 		}
 	}
-	if len(skipped) == 0 {
-		return found, nil, errors.Join(refused...)
+	if len(skipped) > 0 {
+		notes = []string{"Skipped, because only NodeHealthChecks and RemediationBudgets are simulated: " + view.Some(skipped, 5) + "."}
 	}
-	note := fmt.Sprintf("Skipped, because only NodeHealthChecks and RemediationBudgets are simulated: %s", strings.Join(skipped[:min(len(skipped), 5)], ", "))
-	if more := len(skipped) - 5; more > 0 {
-		note += fmt.Sprintf(" and %d more", more)
-	}
-	return found, []string{note + "."}, errors.Join(refused...)
+	return accepted, notes, errors.Join(refused...)
 }
 
 // refusal says in one sentence why an object cannot be simulated.
@@ -223,11 +214,7 @@ func refusal(object *lint.Object) error {
 		}
 		causes = append(causes, cause)
 	}
-	name := strings.TrimSpace(object.Kind + " " + object.Name)
-	if name == "" {
-		return &cluster.Error{Sentence: fmt.Sprintf("%s: %s.", object.Source, strings.Join(causes, "; "))}
-	}
-	return &cluster.Error{Sentence: fmt.Sprintf("%s: %s would be refused: %s.", object.Source, name, strings.Join(causes, "; "))}
+	return &cluster.Error{Sentence: fmt.Sprintf("%s is refused: %s.", object.Title(), strings.Join(causes, "; "))}
 }
 
 // simulatedNodes returns the Nodes to begin with. The input gets how they change, if that is recorded.
@@ -239,7 +226,12 @@ func (r *root) simulatedNodes(ctx context.Context, options *simulateOptions, in 
 		nodes, err := r.nodesOf(options.nodes)
 		return &view.Snapshot{Nodes: nodes}, nil, err
 	default:
-		return r.simulatedCluster(ctx)
+		clients, err := r.clients()
+		if err != nil {
+			return nil, nil, err
+		}
+		snapshot, err := cluster.Read(ctx, clients, cluster.Kinds{Uninstalled: true, Nodes: true, Budgets: true})
+		return snapshot, nil, err
 	}
 }
 
@@ -293,40 +285,4 @@ func (r *root) nodesOf(file string) (nodes []*corev1.Node, err error) {
 		nodes = append(nodes, node)
 	}
 	return nodes, nil
-}
-
-// simulatedCluster reads the cluster.
-func (r *root) simulatedCluster(ctx context.Context) (*view.Snapshot, []string, error) {
-	clients, err := r.clients()
-	if err != nil {
-		return nil, nil, err
-	}
-	snapshot, installed, err := cluster.ReadInstalled(ctx, clients)
-	if err != nil {
-		return nil, nil, err
-	}
-	if !installed {
-		return snapshot, []string{"nhc-controller is not installed in this cluster: there are no other NodeHealthChecks, and no budgets."}, nil
-	}
-	return snapshot, nil, nil
-}
-
-// replaced returns the objects of a cluster after objects of files have replaced those of the same
-// name. An object of a file inherits the facts that only the cluster knows.
-func replaced[T metav1.Object](stored, files []T, inherit func(fresh, before T)) []T {
-	for _, fresh := range files {
-		if i := slices.IndexFunc(stored, func(other T) bool { return other.GetName() == fresh.GetName() }); i >= 0 {
-			inherit(fresh, stored[i])
-		}
-		stored = view.Replaced(stored, fresh)
-	}
-	return stored
-}
-
-func inheritCheck(fresh, before *v1alpha1.NodeHealthCheck) {
-	fresh.UID, fresh.Status = before.UID, before.Status
-}
-
-func inheritBudget(fresh, before *nhcv1alpha1.RemediationBudget) {
-	fresh.UID, fresh.Status = before.UID, before.Status
 }

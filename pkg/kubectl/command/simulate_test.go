@@ -99,14 +99,14 @@ func TestSimulateErrors(t *testing.T) {
 		args  []string
 		want  string
 	}{
-		"what admission refuses": {refused, []string{"-f", "-", "--nodes", "nodes.yaml"}, "standard input: NodeHealthCheck good would be refused: spec.maxUnhealthy: Invalid value: maxUnhealthy must not be negative: -1."},
+		"what admission refuses": {refused, []string{"-f", "-", "--nodes", "nodes.yaml"}, "standard input: NodeHealthCheck good is refused: spec.maxUnhealthy: Invalid value: maxUnhealthy must not be negative: -1."},
 		"an unknown field": {
 			strings.Replace(goodCheck, "maxUnhealthy: 1", "maxUnhealthy: 1, minHealth: 1", 1), []string{"-f", "-", "--nodes", "nodes.yaml"},
-			`standard input: NodeHealthCheck good would be refused: spec.minHealth: unknown field "spec.minHealth".`,
+			`standard input: NodeHealthCheck good is refused: spec.minHealth: unknown field "spec.minHealth".`,
 		},
-		"two objects":       {refused + "\n---\na: [", []string{"-f", "-", "--nodes", "nodes.yaml"}, "standard input, document 2: It is neither YAML nor JSON: "},
+		"two objects":       {refused + "\n---\na: [", []string{"-f", "-", "--nodes", "nodes.yaml"}, "standard input, document 2 is refused: It is neither YAML nor JSON: "},
 		"no check":          {"{apiVersion: v1, kind: Pod, metadata: {name: a}}", []string{"-f", "-", "--nodes", "nodes.yaml"}, "There is no NodeHealthCheck of remediation.medik8s.io/v1alpha1 to simulate. Skipped, because only NodeHealthChecks and RemediationBudgets are simulated: standard input."},
-		"another group":     {"{apiVersion: machine.openshift.io/v1beta1, kind: NodeHealthCheck, metadata: {name: a}}", []string{"-f", "-", "--nodes", "nodes.yaml"}, `standard input: NodeHealthCheck a would be refused: apiVersion: NodeHealthCheck is remediation.medik8s.io/v1alpha1, not "machine.openshift.io/v1beta1".`},
+		"another group":     {"{apiVersion: machine.openshift.io/v1beta1, kind: NodeHealthCheck, metadata: {name: a}}", []string{"-f", "-", "--nodes", "nodes.yaml"}, `standard input: NodeHealthCheck a is refused: apiVersion: NodeHealthCheck is remediation.medik8s.io/v1alpha1, not "machine.openshift.io/v1beta1".`},
 		"no file":           {"", []string{"-f", "missing.yaml", "--nodes", "nodes.yaml"}, "Cannot read what is to be checked: stat testdata/simulate/missing.yaml: no such file or directory."},
 		"no nodes":          {"", []string{"-f", "gate.yaml", "--nodes", "missing.yaml"}, "Cannot read the nodes: stat testdata/simulate/missing.yaml: no such file or directory."},
 		"other nodes":       {"", []string{"-f", "gate.yaml", "--nodes", "gate.yaml"}, "testdata/simulate/gate.yaml: there is a NodeHealthCheck workers. Give Nodes, as kubectl get nodes -o yaml prints them."},
@@ -160,12 +160,17 @@ func TestSimulateWithoutInstallation(t *testing.T) {
 	out, errOut, code := runAgainst(t, server, "simulate", "-f", check)
 	require.Equal(t, ExitOK, code, errOut)
 	require.Contains(t, out, "remediation begins")
-	require.Contains(t, out, "nhc-controller is not installed in this cluster: there are no other NodeHealthChecks, and no budgets.\n")
 	_, errOut, code = runAgainst(t, server, "simulate")
 	require.Equal(t, "Error: There is no NodeHealthCheck to simulate: give one with --filename.\n", errOut)
 	require.Equal(t, ExitError, code)
-	_, errOut, _ = runAgainst(t, apiServer(t, nil), "simulate", "-f", check)
-	require.Equal(t, "Error: This cluster has no nodes.\n", errOut)
+	denied := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(http.StatusForbidden)
+		_, _ = w.Write([]byte(`{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403,"message":"User \"a\" cannot list resource \"nodes\""}`))
+	}))
+	defer denied.Close()
+	_, errOut, _ = runAgainst(t, denied.URL, "simulate", "-f", check)
+	require.Contains(t, errOut, "ask for the ClusterRole nhc-view.\n")
 }
 
 // TestSimulateStored: a file replaces the stored object, and its remediations go on. The output names

@@ -5,13 +5,12 @@ package command
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	machinev1beta1 "github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
@@ -74,30 +73,24 @@ of that name. A MachineHealthCheck is named NAMESPACE/NAME.`,
 
 func (r *root) printOverview(overview *view.Overview, out *output) error {
 	if out.format == formatName {
-		return out.printObject(r, namesOf(overview))
+		return r.printNames(overview)
 	}
 	return r.show(out, "Overview", overview, func(printer *view.Printer) { overview.Print(printer, out.format == formatWide) })
 }
 
-// namesOf are the objects that an overview has, by their names only.
-func namesOf(overview *view.Overview) *unstructured.UnstructuredList {
-	list := &unstructured.UnstructuredList{}
-	add := func(kind schema.GroupVersionKind, name string) {
-		object := unstructured.Unstructured{}
-		object.SetGroupVersionKind(kind)
-		object.SetName(name)
-		list.Items = append(list.Items, object)
-	}
+// printNames prints the names of the objects that an overview has, as kubectl does.
+func (r *root) printNames(overview *view.Overview) error {
+	var text strings.Builder
 	for i := range overview.NodeHealthChecks {
-		add(v1alpha1.SchemeGroupVersion.WithKind(v1alpha1.Kind), overview.NodeHealthChecks[i].Name)
+		fmt.Fprintf(&text, "nodehealthcheck.%s/%s\n", v1alpha1.GroupName, overview.NodeHealthChecks[i].Name)
 	}
 	for _, mhc := range overview.MachineHealthChecks {
-		add(machinev1beta1.SchemeGroupVersion.WithKind("MachineHealthCheck"), mhc.Name)
+		fmt.Fprintf(&text, "machinehealthcheck.%s/%s\n", machinev1beta1.SchemeGroupVersion.Group, mhc.Name)
 	}
 	for _, budget := range overview.RemediationBudgets {
-		add(nhcv1alpha1.SchemeGroupVersion.WithKind(nhcv1alpha1.BudgetKind), budget.Name)
+		fmt.Fprintf(&text, "remediationbudget.%s/%s\n", nhcv1alpha1.GroupName, budget.Name)
 	}
-	return list
+	return r.print(text.String())
 }
 
 // redrawInterval is how often a terminal is drawn anew although nothing has changed: times pass. No request is sent for it.
@@ -119,13 +112,13 @@ func (r *root) watchStatus(ctx context.Context, clients *cluster.Clients, out *o
 			defer ticker.Stop()
 			tick = ticker.C
 		}
-		for last := ""; ; {
+		for {
 			state := source.State()
 			overview, err := show(state.Snapshot)
 			switch {
 			case err != nil:
 			case out.forPeople():
-				last, err = r.draw(overview, out, last)
+				err = r.draw(overview, out)
 			default:
 				err = r.printOverview(overview, out)
 			}
@@ -142,22 +135,15 @@ func (r *root) watchStatus(ctx context.Context, clients *cluster.Clients, out *o
 	})
 }
 
-// draw prints an overview unless it is the last one. On a terminal it takes the place of that, without a moment in which
-// nothing is there. Elsewhere an empty line separates them.
-func (r *root) draw(overview *view.Overview, out *output, last string) (drawn string, err error) {
+// draw prints an overview. On a terminal it takes the place of the last one, without a moment in which nothing is there.
+// Elsewhere an empty line follows.
+func (r *root) draw(overview *view.Overview, out *output) error {
 	var text strings.Builder
 	overview.Print(view.NewPrinter(&text, r.terminalOptions()), out.format == formatWide)
-	drawn = text.String()
-	switch _, terminal := r.isTerminal(); {
-	case drawn == last:
-		return drawn, nil
-	case terminal:
-		return drawn, r.print(home + strings.ReplaceAll(drawn, "\n", clearLine+"\n") + clearBelow)
-	case last != "":
-		return drawn, r.print("\n" + drawn)
-	default:
-		return drawn, r.print(drawn)
+	if _, terminal := r.isTerminal(); terminal {
+		return r.print(home + strings.ReplaceAll(text.String(), "\n", clearLine+"\n") + clearBelow)
 	}
+	return r.print(text.String() + "\n")
 }
 
 // follow follows the cluster while a function runs.

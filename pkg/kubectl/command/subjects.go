@@ -18,6 +18,7 @@ import (
 	machinev1beta1 "github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/pkg/budget"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
 )
 
@@ -73,11 +74,11 @@ var (
 	wholeCluster = &subject{
 		kind: nhcv1alpha1.BudgetKind, resource: nhcv1alpha1.SchemeGroupVersion.WithResource(nhcv1alpha1.BudgetPlural), temporary: true,
 		reasons: func(object *unstructured.Unstructured) []string {
-			budget := &nhcv1alpha1.RemediationBudget{}
-			if runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, budget) != nil {
+			read := &nhcv1alpha1.RemediationBudget{}
+			if runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, read) != nil {
 				return nil // Which no API server with our schema answers.
 			}
-			return lines(budget.Spec.Reason, view.StopsAll(budget))
+			return lines(read.Spec.Reason, budget.Parse(read).StopsAll())
 		},
 		set: func(object *unstructured.Unstructured, reasons []string) {
 			switch {

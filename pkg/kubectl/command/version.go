@@ -14,13 +14,13 @@ func (r *root) version() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "version",
 		Short: "Print the version of the plugin",
-		Args:  noName,
+		Args:  cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			version := buildinfo.Version()
 			if out.forPeople() {
 				return r.print("kubectl-nhc " + version.GitVersion + "\n")
 			}
-			return r.encode(&out, "Version", version)
+			return r.encode(&out, "Version", &version)
 		},
 	}
 	out.add(command)

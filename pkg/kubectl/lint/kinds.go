@@ -5,6 +5,8 @@ package lint
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -14,19 +16,13 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
 
-// Kinds are those that lint is about.
-var Kinds = []string{v1alpha1.Kind, machinev1beta1.Kind, nhcv1alpha1.BudgetKind}
-
-// apiVersionOf returns the apiVersion of one of the kinds.
-func apiVersionOf(kind string) string {
-	switch kind {
-	case machinev1beta1.Kind:
-		return machinev1beta1.SchemeGroupVersion.String()
-	case nhcv1alpha1.BudgetKind:
-		return nhcv1alpha1.SchemeGroupVersion.String()
-	}
-	return v1alpha1.SchemeGroupVersion.String()
+// apiVersions are those of the kinds that lint is about.
+var apiVersions = map[string]string{
+	v1alpha1.Kind: v1alpha1.SchemeGroupVersion.String(), machinev1beta1.Kind: machinev1beta1.SchemeGroupVersion.String(), nhcv1alpha1.BudgetKind: nhcv1alpha1.SchemeGroupVersion.String(),
 }
+
+// Kinds are those that lint is about.
+var Kinds = slices.Sorted(maps.Keys(apiVersions))
 
 // ours returns our kind for a kind, also if it is written with other letters or in the plural.
 func ours(kind string) string {
@@ -56,10 +52,10 @@ func Recognize(object *unstructured.Unstructured) (wrong *Finding, skipped strin
 	case group == "cluster.x-k8s.io" && kind == machinev1beta1.Kind:
 		return &Finding{
 			Severity: Error, Field: "apiVersion", What: "This is the kind of Cluster API itself, which nhc-controller does not read",
-			Do: fmt.Sprintf("use %s with the annotation %s: %s, or leave these Machines to Cluster API", apiVersionOf(kind), machinev1beta1.AnnotationMachineAPI, machinev1beta1.MachineAPICluster),
+			Do: fmt.Sprintf("use %s with the annotation %s: %s, or leave these Machines to Cluster API", apiVersions[kind], machinev1beta1.AnnotationMachineAPI, machinev1beta1.MachineAPICluster),
 		}, ""
-	case group != strings.Split(apiVersionOf(kind), "/")[0]:
-		return &Finding{Severity: Error, Field: "apiVersion", What: fmt.Sprintf("%s is %s, not %q", kind, apiVersionOf(kind), object.GetAPIVersion()), Do: "correct the apiVersion: nhc-controller reads no other"}, ""
+	case group != strings.Split(apiVersions[kind], "/")[0]:
+		return &Finding{Severity: Error, Field: "apiVersion", What: fmt.Sprintf("%s is %s, not %q", kind, apiVersions[kind], object.GetAPIVersion()), Do: "correct the apiVersion: nhc-controller reads no other"}, ""
 	case kind != object.GetKind():
 		return &Finding{Severity: Error, Field: "kind", What: fmt.Sprintf("The kind is %s, not %q", kind, object.GetKind()), Do: "correct the kind"}, ""
 	case unrendered(object.Object["spec"]) || unrendered(object.GetName()):

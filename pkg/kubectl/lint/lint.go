@@ -15,7 +15,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
 	"github.com/nhc-controller/nhc-controller/pkg/machinehealth"
@@ -48,8 +47,6 @@ type Finding struct {
 
 // Facts are the known facts about a cluster.
 type Facts struct {
-	// Asked means that there is a cluster. Otherwise nothing is known.
-	Asked bool
 	// Snapshot has the Nodes and the health checks of the cluster. Objects that are to be applied replace the
 	// existing ones.
 	view.Snapshot
@@ -59,18 +56,7 @@ type Facts struct {
 	Machines      []*machinehealth.Machine
 	MachinesKnown map[string]bool
 	// Templates are the known templates.
-	Templates map[Reference]Template
-}
-
-// Reference identifies a template.
-type Reference struct {
-	schema.GroupVersionKind
-	Namespace, Name string
-}
-
-// ReferenceOf returns the identity of a template.
-func ReferenceOf(reference *corev1.ObjectReference) Reference {
-	return Reference{GroupVersionKind: reference.GroupVersionKind(), Namespace: reference.Namespace, Name: reference.Name}
+	Templates map[corev1.ObjectReference]Template
 }
 
 // Template has the known facts about a template.
@@ -172,15 +158,6 @@ func (f *findings) unknownType(path string, kind corev1.NodeConditionType, nodes
 	default:
 		f.advise(path, "check the name, and whether what sets it runs", "No selected node has a condition %s", kind)
 	}
-}
-
-// some names the first of many, and says how many there are.
-func some(names []string) string {
-	const most = 3
-	if len(names) <= most {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 }
 
 // sorted returns errors by field, because the API server names them in any order, and then advice in the order in which it was

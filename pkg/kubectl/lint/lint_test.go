@@ -12,7 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/json"
 	"sigs.k8s.io/yaml"
@@ -37,7 +36,7 @@ func parse(t *testing.T, text string) map[string]any {
 // accepted returns an object with a name and a spec.
 func accepted(t *testing.T, kind, name, spec string) any {
 	t.Helper()
-	u := &unstructured.Unstructured{Object: map[string]any{"kind": kind, "spec": parse(t, spec)}}
+	u := &unstructured.Unstructured{Object: map[string]any{"apiVersion": apiVersions[kind], "kind": kind, "spec": parse(t, spec)}}
 	u.SetName(name)
 	if kind == machinev1beta1.Kind {
 		u.SetNamespace("machines")
@@ -87,7 +86,7 @@ func machines(n int, labels ...string) (list []*machinehealth.Machine) {
 
 // aCluster returns facts about a cluster with these nodes.
 func aCluster(list ...[]*corev1.Node) *Facts {
-	facts := &Facts{Asked: true, NodesKnown: true}
+	facts := &Facts{NodesKnown: true}
 	for _, some := range list {
 		facts.Nodes = append(facts.Nodes, some...)
 	}
@@ -229,8 +228,8 @@ func TestNodeHealthCheck(t *testing.T) {
 func TestTemplates(t *testing.T) {
 	t.Parallel()
 	const first, second = `{apiVersion: a/v1, kind: ATemplate, namespace: b, name: c}`, `{apiVersion: a/v1, kind: ATemplate, namespace: b, name: d}`
-	reference := func(name string) Reference {
-		return Reference{GroupVersionKind: schema.GroupVersionKind{Group: "a", Version: "v1", Kind: "ATemplate"}, Namespace: "b", Name: name}
+	reference := func(name string) corev1.ObjectReference {
+		return corev1.ObjectReference{APIVersion: "a/v1", Kind: "ATemplate", Namespace: "b", Name: name}
 	}
 	usual := func(spec string) *object.Template {
 		read := object.ParseTemplate(&unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"template": map[string]any{"spec": parse(t, spec)}}}})
@@ -268,7 +267,7 @@ func TestTemplates(t *testing.T) {
 			},
 		},
 	} {
-		facts := &Facts{Templates: map[Reference]Template{reference("c"): tc.c, reference("d"): tc.d}}
+		facts := &Facts{Templates: map[corev1.ObjectReference]Template{reference("c"): tc.c, reference("d"): tc.d}}
 		require.Equal(t, tc.want, lines(NodeHealthCheck(nhcNamed(t, "workers", workers+"maxUnhealthy: 1, "+tc.spec), facts)), name)
 	}
 }
@@ -330,7 +329,7 @@ func TestMachineHealthCheck(t *testing.T) {
 		if facts == nil {
 			facts = &Facts{}
 		}
-		facts.Templates = map[Reference]Template{{GroupVersionKind: schema.GroupVersionKind{Group: "a", Version: "v1", Kind: "ATemplate"}, Namespace: "machines", Name: "c"}: {Problem: "It is missing"}}
+		facts.Templates = map[corev1.ObjectReference]Template{{APIVersion: "a/v1", Kind: "ATemplate", Namespace: "machines", Name: "c"}: {Problem: "It is missing"}}
 		require.Equal(t, tc.want, lines(MachineHealthCheck(mhcNamed(t, "workers", tc.spec), facts)), name)
 	}
 }

@@ -117,7 +117,7 @@ func (f *findings) sharedMachines(mhc *machinev1beta1.MachineHealthCheck, select
 		}
 		if len(shared) > 0 {
 			f.advise("spec.selector", "make the selectors disjoint", "MachineHealthCheck %s selects %s of these, too (%s): nothing begins that one of the limits forbids",
-				other.Name, view.Counted(len(shared), "Machine"), some(shared))
+				other.Name, view.Counted(len(shared), "Machine"), view.Some(shared, 3))
 		}
 	}
 }

@@ -142,7 +142,7 @@ func (f *findings) overlaps(nhc *v1alpha1.NodeHealthCheck, selected []*corev1.No
 		}
 		if len(shared) > 0 {
 			f.advise("spec.selector", "make the selectors disjoint", "NodeHealthCheck %s selects %s of these, too (%s): whichever begins first remediates, with its own limits",
-				other.Name, view.Counted(len(shared), "node"), some(shared))
+				other.Name, view.Counted(len(shared), "node"), view.Some(shared, 3))
 		}
 	}
 }
@@ -235,7 +235,7 @@ func (f *findings) steps(spec *v1alpha1.NodeHealthCheckSpec, facts *Facts) {
 		if step.Timeout < usualReboot {
 			f.advise(path+".timeout", "give it at least the time of a reboot, and of what the remediator waits for before", "Within %s, hardly any remediation repairs a node", step.Timeout)
 		}
-		if needs := ownTimeout(facts.Templates[ReferenceOf(&step.Reference)]); step.Timeout < needs {
+		if needs := ownTimeout(facts.Templates[step.Reference]); step.Timeout < needs {
 			f.advise(path+".timeout", "use more than "+needs.String(), "The template gives the remediator %s, and the step ends after %s", needs, step.Timeout)
 		}
 	}
@@ -264,9 +264,9 @@ func (f *findings) template(path string, steps []remediation.Step, step remediat
 		f.advise(path+".kind", "use the kind of the template", "%s", problem.Message)
 		return
 	}
-	switch known := facts.Templates[ReferenceOf(&step.Reference)]; {
+	switch known := facts.Templates[step.Reference]; {
 	case known.Problem != "" && len(known.Others) > 0:
-		f.advise(path, do+": there is "+some(known.Others), "%s", known.Problem)
+		f.advise(path, do+": there is "+view.Some(known.Others, 3), "%s", known.Problem)
 	case known.Problem != "":
 		f.advise(path, do, "%s", known.Problem)
 	case known.Object != nil:

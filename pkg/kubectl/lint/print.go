@@ -20,44 +20,37 @@ func (r *Report) Print(printer *view.Printer) {
 		object := &r.Objects[i]
 		switch {
 		case object.Skipped:
-			rest = append(rest, []view.Cell{view.Text(title(object) + ": "), {Text: "skipped, " + object.Reason, Style: view.Faint}})
+			rest = append(rest, []view.Cell{view.Text(object.Title() + ": "), {Text: "skipped, " + object.Reason, Style: view.Faint}})
 		case len(object.Findings) == 0:
-			rest = append(rest, []view.Cell{view.Text(title(object) + ": "), {Text: "ok", Style: view.Good}})
+			rest = append(rest, []view.Cell{view.Text(object.Title() + ": "), {Text: "ok", Style: view.Good}})
 		default:
 			sections.Tables(found(object))
 		}
 	}
 	sections.Lines(rest)
-	var last [][]view.Cell
-	switch {
-	case r.Linted() == 0:
-		last = append(last, []view.Cell{view.Text("There is nothing to lint: no NodeHealthCheck, MachineHealthCheck or RemediationBudget.")})
-	default:
-		last = append(last, []view.Cell{view.Text(r.Summary())})
+	last := []string{r.Summary()}
+	if r.Linted() == 0 {
+		last = []string{"There is nothing to lint: no NodeHealthCheck, MachineHealthCheck or RemediationBudget."}
 	}
 	if r.Offline {
-		last = append(last, []view.Cell{view.Text("No cluster was asked: what depends on nodes and templates is not checked.")})
+		last = append(last, "No cluster was asked: what depends on nodes and templates is not checked.")
 	}
-	sections.Lines(append(last, view.Partial(r.Missing)...))
+	sections.Lines(append(view.Lines(last...), view.Partial(r.Missing)...))
 }
 
-// title names an object and its file.
-func title(object *Object) string {
-	name := object.Name
-	if object.Namespace != "" {
-		name = object.Namespace + "/" + name
+// Title names an object and its file.
+func (o *Object) Title() string {
+	name := strings.TrimSpace(o.Kind + " " + strings.TrimPrefix(o.Namespace+"/"+o.Name, "/"))
+	if o.Source == "" || name == "" {
+		return cmp.Or(name, o.Source)
 	}
-	name = strings.TrimSpace(object.Kind + " " + name)
-	if object.Source == "" || name == "" {
-		return cmp.Or(name, object.Source)
-	}
-	return object.Source + ": " + name
+	return o.Source + ": " + name
 }
 
 // found is a table of the findings about an object.
 func found(object *Object) view.Table {
 	findings := object.Findings
-	table := view.Table{Title: title(object), Header: []string{"SEVERITY", "FIELD", "WHAT, AND WHAT TO DO"}}
+	table := view.Table{Title: object.Title(), Header: []string{"SEVERITY", "FIELD", "WHAT, AND WHAT TO DO"}}
 	inFile := slices.ContainsFunc(findings, func(finding Finding) bool { return finding.Line > 0 })
 	if inFile {
 		table.Header = slices.Insert(table.Header, 1, "LINE")

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned/scheme"
+
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -51,12 +53,11 @@ type Object struct {
 
 // NewAccepted returns an object of a kind that lint is about.
 func NewAccepted(object *unstructured.Unstructured) (any, error) {
-	kinds := map[string]any{v1alpha1.Kind: &v1alpha1.NodeHealthCheck{}, nhcv1alpha1.BudgetKind: &nhcv1alpha1.RemediationBudget{}, machinev1beta1.Kind: &machinev1beta1.MachineHealthCheck{}}
-	accepted, known := kinds[object.GetKind()]
-	if !known {
-		return nil, fmt.Errorf("there is no advice about %s", object.GetKind())
+	accepted, err := scheme.Scheme.New(object.GroupVersionKind())
+	if err == nil {
+		err = runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, accepted)
 	}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, accepted); err != nil {
+	if err != nil {
 		return nil, fmt.Errorf("reading the %s: %w", object.GetKind(), err)
 	}
 	return accepted, nil
@@ -90,22 +91,11 @@ func (o *Object) RefuseUnknown(field string) {
 	})
 }
 
-// Merge replaces objects of the cluster by the objects that are to be applied.
-func (f *Facts) Merge(objects []Object) {
-	for _, object := range objects {
-		switch accepted := object.Accepted.(type) {
-		case *v1alpha1.NodeHealthCheck:
-			f.NodeHealthChecks = view.Replaced(f.NodeHealthChecks, accepted)
-		case *nhcv1alpha1.RemediationBudget:
-			f.Budgets = view.Replaced(f.Budgets, accepted)
-		case *machinev1beta1.MachineHealthCheck:
-			f.MachineHealthChecks = view.Replaced(f.MachineHealthChecks, accepted)
-		}
-	}
-}
-
-// NewReport adds advice to the objects, and counts what was found.
+// NewReport adds advice to the objects, which take the place of those of the cluster, and counts what was found.
 func NewReport(objects []Object, facts *Facts) *Report {
+	for _, object := range objects {
+		facts.Apply(object.Accepted)
+	}
 	report := &Report{Objects: objects, Missing: facts.Missing}
 	for i := range objects {
 		object := &objects[i]

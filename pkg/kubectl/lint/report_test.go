@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	machinev1beta1 "github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
@@ -30,10 +31,9 @@ func TestReport(t *testing.T) {
 	}
 	facts := aCluster(nodes(3, "node", "pool=a"), nodes(3, "other", "pool=b"))
 	facts.NodeHealthChecks = []*v1alpha1.NodeHealthCheck{nhcNamed(t, "all", `selector: {matchExpressions: [{key: pool, operator: Exists}]}`)}
-	facts.Merge(objects)
+	report := NewReport(objects, facts)
 	require.Len(t, facts.NodeHealthChecks, 2)
 	require.Len(t, facts.MachineHealthChecks, 1)
-	report := NewReport(objects, facts)
 	require.Equal(t, []int{4, 5, 6}, []int{report.Errors, report.Advice, report.Linted()})
 	require.Equal(t, "4 errors and 5 pieces of advice in 6 objects.", report.Summary())
 	require.Equal(t, "y", report.Objects[3].Findings[0].What)
@@ -41,8 +41,8 @@ func TestReport(t *testing.T) {
 	require.Empty(t, report.Objects[4].Findings, "nothing overlaps any more")
 	require.Equal(t, "0 errors in 0 objects.", (&Report{}).Summary())
 	_, err := NewAccepted(&unstructured.Unstructured{Object: map[string]any{"kind": "Pod"}})
-	require.ErrorContains(t, err, "there is no advice about Pod")
-	_, err = NewAccepted(&unstructured.Unstructured{Object: map[string]any{"kind": v1alpha1.Kind, "spec": "none"}})
+	require.ErrorContains(t, err, "reading the Pod")
+	_, err = NewAccepted(&unstructured.Unstructured{Object: map[string]any{"apiVersion": apiVersions[v1alpha1.Kind], "kind": v1alpha1.Kind, "spec": "none"}})
 	require.ErrorContains(t, err, "reading the NodeHealthCheck")
 }
 
@@ -50,7 +50,7 @@ func TestReport(t *testing.T) {
 func TestOtherTemplates(t *testing.T) {
 	t.Parallel()
 	nhc := nhcNamed(t, "workers", workers+`maxUnhealthy: 1`+template)
-	facts := &Facts{Templates: map[Reference]Template{ReferenceOf(nhc.Spec.RemediationTemplate): {Problem: "It is missing", Others: []string{"b/power-cycle"}}}}
+	facts := &Facts{Templates: map[corev1.ObjectReference]Template{*nhc.Spec.RemediationTemplate: {Problem: "It is missing", Others: []string{"b/power-cycle"}}}}
 	require.Equal(t, []Finding{{
 		Severity: Advice, Field: "spec.remediationTemplate", What: "It is missing", Do: "correct the reference, or create what is missing: there is b/power-cycle",
 	}}, NodeHealthCheck(nhc, facts))

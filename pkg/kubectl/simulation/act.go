@@ -60,7 +60,7 @@ func (c *check) carryOut(node string, action remediation.Action, outcome *remedi
 	case remediation.RemoveConfirmation:
 		confirmed := c.nodes[node].DeepCopy()
 		delete(confirmed.Annotations, v1alpha1.AnnotationManuallyConfirmedHealthy)
-		c.replace(confirmed)
+		c.set(node, confirmed)
 	default: // To look again finds the same, and Machines are not simulated.
 	}
 }

@@ -9,8 +9,6 @@
 package simulation
 
 import (
-	"cmp"
-	"slices"
 	"strings"
 	"time"
 
@@ -39,9 +37,6 @@ type Input struct {
 	Fail, Recover []Change
 	// RepairAfter is how long a remediation takes to make its node healthy, zero if it never does.
 	RepairAfter time.Duration
-	// Interrupted reports whether to stop between two instants, nil if never. The result is incomplete
-	// then.
-	Interrupted func() bool
 }
 
 // Change happens to a node, at a time after the start.
@@ -134,13 +129,6 @@ type Summary struct {
 type Wait struct {
 	Node string          `json:"node"`
 	For  metav1.Duration `json:"for"`
-}
-
-// sortedBy returns a sorted copy of a list.
-func sortedBy[T any](list []T, name func(T) string) []T {
-	sorted := slices.Clone(list)
-	slices.SortStableFunc(sorted, func(a, b T) int { return cmp.Compare(name(a), name(b)) })
-	return sorted
 }
 
 // ParseChanges reads a text as --fail has it: NODE[,NODE...][@TIME]. It returns the part

@@ -64,10 +64,7 @@ func (j *journal) waited(node string, wait time.Duration) {
 // summary returns the numbers at the end.
 func (w *world) summary(now time.Time) Summary {
 	j := &w.journal
-	waiting, remediated, exhausted := sets.New[string](), sets.New[string](), sets.New[string]()
-	for name := range w.crs {
-		remediated.Insert(name)
-	}
+	waiting, remediated, exhausted := sets.New[string](), sets.KeySet(w.crs), sets.New[string]()
 	for _, c := range w.checks {
 		for node, known := range c.seen {
 			if !known.waits.IsZero() {

@@ -10,56 +10,47 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 )
 
 // fail makes a node Ready=Unknown, as one whose kubelet does not answer any more.
 func (w *world) fail(name string, now time.Time) {
-	node := w.nodes[name].DeepCopy()
-	if node == nil {
+	node := w.nodes[name]
+	if node == nil || slices.ContainsFunc(node.Status.Conditions, func(condition corev1.NodeCondition) bool {
+		return condition.Type == corev1.NodeReady && condition.Status == corev1.ConditionUnknown
+	}) {
 		return
 	}
-	failed := corev1.NodeCondition{
-		Type: corev1.NodeReady, Status: corev1.ConditionUnknown, Reason: "NodeStatusUnknown", LastTransitionTime: metav1.NewTime(now.Truncate(time.Second)),
-	}
-	conditions := &node.Status.Conditions
-	i := slices.IndexFunc(*conditions, func(condition corev1.NodeCondition) bool { return condition.Type == corev1.NodeReady })
-	switch {
-	case i < 0:
-		*conditions = append(*conditions, failed)
-	case (*conditions)[i].Status == failed.Status:
-		return
-	default:
-		(*conditions)[i] = failed
-	}
-	w.replace(node)
+	w.set(name, withReady(node, corev1.ConditionUnknown, now))
 	w.journal.add(Line{Nodes: []string{name}, What: Fails, Why: "Ready=Unknown"}, now)
+}
+
+// withReady returns a copy of a node that has been ready, or not, since now.
+func withReady(node *corev1.Node, status corev1.ConditionStatus, now time.Time) *corev1.Node {
+	changed := node.DeepCopy()
+	changed.Status.Conditions = append(
+		slices.DeleteFunc(changed.Status.Conditions, func(condition corev1.NodeCondition) bool { return condition.Type == corev1.NodeReady }),
+		corev1.NodeCondition{Type: corev1.NodeReady, Status: status, LastTransitionTime: metav1.NewTime(now.Truncate(time.Second))},
+	)
+	return changed
 }
 
 // recover makes a node healthy: it gets Ready=True, and has no other condition that matches a rule.
 func (w *world) recover(name, why string, now time.Time) {
 	node := w.nodes[name]
-	if node == nil || !w.unhealthy(node) {
+	if w.harm(node) == "" {
 		return
+	}
+	if !remediation.Ready(node) {
+		node = withReady(node, corev1.ConditionTrue, now)
 	}
 	node = node.DeepCopy()
 	node.Status.Conditions = slices.DeleteFunc(node.Status.Conditions, func(condition corev1.NodeCondition) bool {
 		return condition.Type != corev1.NodeReady && w.matches(condition)
 	})
-	for i := range node.Status.Conditions {
-		if ready := &node.Status.Conditions[i]; ready.Type == corev1.NodeReady && ready.Status != corev1.ConditionTrue {
-			ready.Status, ready.Reason, ready.LastTransitionTime = corev1.ConditionTrue, "Simulated", metav1.NewTime(now.Truncate(time.Second))
-		}
-	}
-	w.replace(node)
+	w.set(name, node)
 	w.journal.add(Line{Nodes: []string{name}, What: Recovers, Why: why}, now)
-}
-
-// unhealthy reports whether a node is not ready, or has a condition that a check is about.
-func (w *world) unhealthy(node *corev1.Node) bool {
-	return !remediation.Ready(node) || slices.ContainsFunc(node.Status.Conditions, w.matches)
 }
 
 // matches reports whether a rule of a check matches a condition.
@@ -76,9 +67,4 @@ func selectedBy(checks []*check, node *corev1.Node) (names []string) {
 		}
 	}
 	return names
-}
-
-// looksAtUnknown reports whether a NodeHealthCheck takes a node for unhealthy that is Ready=Unknown.
-func looksAtUnknown(nhc *v1alpha1.NodeHealthCheck) bool {
-	return health.Matches(nhc.Spec.UnhealthyConditions, []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown}})
 }

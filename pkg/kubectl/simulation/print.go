@@ -25,29 +25,17 @@ func (r *Result) Print(printer *view.Printer, recorded *time.Location) {
 			return view.Clock(&metav1.Time{Time: start.Add(after.Duration)}, start)
 		}
 	}
-	sections.Begin()
+	timeline := timelineTable(r, when)
+	sections.Tables(timeline)
 	switch {
-	case len(r.Timeline) > 0:
-		printer.Table(timelineTable(r, when))
+	case len(timeline.Rows) > 0:
 	case recorded != nil:
-		printer.Line(0, view.Text("Nothing happens: no node is unhealthy for these NodeHealthChecks."))
+		sections.Lines(view.Lines("Nothing happens: no node is unhealthy for these NodeHealthChecks."))
 	default:
-		printer.Line(0, view.Text("Nothing happens: no node is unhealthy, and none fails. Have some fail with --fail."))
+		sections.Lines(view.Lines("Nothing happens: no node is unhealthy, and none fails. Have some fail with --fail."))
 	}
-	sections.Begin()
-	for _, line := range simulated(r) {
-		printer.Line(2, view.Text(line))
-	}
-	notes(&sections, r)
-}
-
-// notes prints what is left out.
-func notes(s *view.Sections, result *Result) {
-	var notes [][]view.Cell
-	for _, note := range result.Notes {
-		notes = append(notes, []view.Cell{view.Text(note)})
-	}
-	s.Lines(append(notes, view.Partial(result.Missing)...))
+	sections.Lines(view.Lines(simulated(r)...))
+	sections.Lines(append(view.Lines(r.Notes...), view.Partial(r.Missing)...))
 }
 
 // happenings are the styles of what happens. All else is plain.
@@ -71,20 +59,14 @@ func timelineTable(result *Result, when func(metav1.Duration) string) view.Table
 		if several {
 			row = append(row, view.Text(cmp.Or(line.Check, view.Unknown)))
 		}
-		row = append(row, view.Text(cmp.Or(someNodes(line.Nodes), view.Unknown)), view.Cell{Text: string(line.What), Style: happenings[line.What]}, view.Text(cmp.Or(line.Why, view.Unknown)))
+		row = append(row, view.Text(cmp.Or(view.Some(line.Nodes, someNodes), view.Unknown)), view.Cell{Text: string(line.What), Style: happenings[line.What]}, view.Text(cmp.Or(line.Why, view.Unknown)))
 		table.Add(row...)
 	}
 	return table
 }
 
-// someNodes names the first of many nodes, and says how many there are.
-func someNodes(names []string) string {
-	const most = 2
-	if len(names) <= most+1 {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
-}
+// someNodes is how many nodes a line names.
+const someNodes = 3
 
 // simulated returns the numbers in sentences.
 func simulated(result *Result) []string {
@@ -111,7 +93,7 @@ func left(summary *Summary) (lines []string) {
 		nodes []string
 	}{{"under remediation", summary.StillRemediated}, {"waiting", summary.StillWaiting}, {"without a step that is left", summary.StillExhausted}} {
 		if len(left.nodes) > 0 {
-			lines = append(lines, fmt.Sprintf("At the end, %s %s: %s.", view.Counted(len(left.nodes), "node"), left.what, someNodes(left.nodes)))
+			lines = append(lines, fmt.Sprintf("At the end, %s %s: %s.", view.Counted(len(left.nodes), "node"), left.what, view.Some(left.nodes, someNodes)))
 		}
 	}
 	return lines

@@ -126,10 +126,7 @@ func stepOf(steps []remediation.Step, cr *object.CR) string {
 		if !step.Owns(cr) {
 			continue
 		}
-		name := step.Reference.Kind + " " + step.Reference.Name
-		if step.Reference.Namespace != "" {
-			name = step.Reference.Kind + " " + step.Reference.Namespace + "/" + step.Reference.Name
-		}
+		name := step.Reference.Kind + " " + strings.TrimPrefix(step.Reference.Namespace+"/"+step.Reference.Name, "/")
 		if len(steps) > 1 {
 			name = fmt.Sprintf("step %d of %d: %s", i+1, len(steps), name)
 		}

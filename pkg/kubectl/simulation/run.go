@@ -4,13 +4,14 @@
 package simulation
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 )
 
@@ -26,8 +27,9 @@ const (
 	instantsPerChange, plansPerChange = 10, 1000
 )
 
-// Run simulates until the duration is over, until nothing more can happen, or until it is interrupted.
-func Run(in *Input) *Result {
+// Run simulates until the duration is over, until nothing more can happen, or until the context ends: the result is
+// incomplete then.
+func Run(ctx context.Context, in *Input) *Result {
 	w := newWorld(in)
 	for _, change := range in.Fail {
 		w.events.add(in.Start.Add(change.After), func(now time.Time) { w.fail(change.Node, now) })
@@ -37,7 +39,7 @@ func Run(in *Input) *Result {
 	}
 	end := in.Start.Add(in.Duration)
 	instants := maxInstants + instantsPerChange*len(in.Recorded)
-	stopped := w.run(in.Start, end, instants)
+	stopped := w.run(ctx, in.Start, end, instants)
 	result := &Result{
 		Start: metav1.NewTime(in.Start), Duration: metav1.Duration{Duration: in.Duration}, Budgets: w.counts.Budgets(), Checks: []string{},
 		Timeline: w.journal.lines, Notes: w.notes(in),
@@ -45,8 +47,8 @@ func Run(in *Input) *Result {
 	for _, c := range w.checks {
 		result.Checks = append(result.Checks, c.nhc.Name)
 	}
-	for _, name := range w.names {
-		if len(selectedBy(w.checks, w.nodes[name])) > 0 {
+	for _, node := range w.nodes {
+		if len(selectedBy(w.checks, node)) > 0 {
 			result.Nodes++
 		}
 	}
@@ -59,8 +61,8 @@ func Run(in *Input) *Result {
 }
 
 // run simulates from one instant to another, and returns the instant that it has reached.
-func (w *world) run(now, end time.Time, instants int) time.Time {
-	for ; instants > 0 && w.planned < w.mostPlans && !w.interrupted(); instants-- {
+func (w *world) run(ctx context.Context, now, end time.Time, instants int) time.Time {
+	for ; instants > 0 && w.planned < w.mostPlans && ctx.Err() == nil; instants-- {
 		w.events.happen(now)
 		w.settle(now)
 		if w.play(now) { // After what is due: the times of changes have lost their fractions of a second.
@@ -84,7 +86,7 @@ func (w *world) settle(now time.Time) {
 		for _, c := range w.checks {
 			acted = c.sync(now) || acted
 		}
-		w.journal.mostAtATime = max(w.journal.mostAtATime, w.remediated())
+		w.journal.mostAtATime = max(w.journal.mostAtATime, len(w.crs))
 		if !acted {
 			return
 		}
@@ -113,12 +115,13 @@ func (w *world) notes(in *Input) (notes []string) {
 			notes = append(notes, fmt.Sprintf("No NodeHealthCheck selects node %s.", change.Node))
 		}
 	}
+	unknown := []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown}}
 	for _, c := range w.checks {
-		if len(in.Fail) > 0 && !looksAtUnknown(c.nhc) {
+		if len(in.Fail) > 0 && !health.Matches(c.nhc.Spec.UnhealthyConditions, unknown) {
 			notes = append(notes, fmt.Sprintf("NodeHealthCheck %s does not look at Ready=Unknown, which is how nodes fail here.", c.nhc.Name))
 		}
 	}
-	for _, budget := range sortedBy(in.Budgets, func(b *nhcv1alpha1.RemediationBudget) string { return b.Name }) {
+	for _, budget := range in.Budgets {
 		if budget.Spec.MachineSelector != nil {
 			notes = append(notes, fmt.Sprintf("RemediationBudget %s counts Machines, which are not simulated: it limits nothing here.", budget.Name))
 		}

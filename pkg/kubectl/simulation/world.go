@@ -4,6 +4,7 @@
 package simulation
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -25,8 +26,6 @@ import (
 
 // world is the model of a cluster. Nodes and CRs are replaced, never changed.
 type world struct {
-	// names are those of all Nodes, sorted.
-	names []string
 	nodes map[string]*corev1.Node
 	// crs are those of a node.
 	crs    map[string][]*object.CR
@@ -35,8 +34,7 @@ type world struct {
 	checks []*check
 	events events
 	// recorded are the changes that have yet to be played.
-	recorded    []Version
-	interrupted func() bool
+	recorded []Version
 	// created and planned are the numbers of CRs, and of plans of nodes, so far. After mostPlans it ends.
 	created, planned, mostPlans int
 	repairAfter                 time.Duration
@@ -47,24 +45,21 @@ func newWorld(in *Input) *world {
 	w := &world{
 		nodes: map[string]*corev1.Node{}, crs: map[string][]*object.CR{}, leases: map[string]*coordinationv1.Lease{},
 		counts: budget.NewCounts(), repairAfter: in.RepairAfter, journal: newJournal(in.Start), recorded: in.Recorded,
-		interrupted: in.Interrupted, mostPlans: maxPlans + plansPerChange*len(in.Recorded),
-	}
-	if w.interrupted == nil {
-		w.interrupted = func() bool { return false }
+		mostPlans: maxPlans + plansPerChange*len(in.Recorded),
 	}
 	for _, node := range in.Nodes {
 		w.nodes[node.Name] = node
 	}
-	w.names = slices.Sorted(maps.Keys(w.nodes))
 	for _, b := range in.Budgets {
 		w.counts.SetBudget(budget.Parse(b), budget.PastOf(b, in.Start))
 	}
-	for _, nhc := range sortedBy(in.Checks, func(nhc *v1alpha1.NodeHealthCheck) string { return nhc.Name }) {
+	byName := func(a, b *v1alpha1.NodeHealthCheck) int { return cmp.Compare(a.Name, b.Name) }
+	for _, nhc := range slices.SortedFunc(slices.Values(in.Checks), byName) {
 		c := newCheck(w, nhc)
 		w.checks = append(w.checks, c)
 		w.resume(c, in.Start)
 	}
-	for _, name := range w.names {
+	for name := range w.nodes {
 		w.count(name)
 	}
 	return w
@@ -96,9 +91,6 @@ func (w *world) count(name string) {
 	w.counts.SetNode(name, known)
 }
 
-// replace replaces a Node by its changed version, if it exists.
-func (w *world) replace(node *corev1.Node) { w.set(node.Name, node) }
-
 // set adds, replaces or, with nil, removes a Node.
 func (w *world) set(name string, node *corev1.Node) {
 	before := w.nodes[name]
@@ -110,17 +102,8 @@ func (w *world) set(name string, node *corev1.Node) {
 			c.selected++
 		}
 	}
-	i, known := slices.BinarySearch(w.names, name)
-	switch {
-	case node == nil:
+	if w.nodes[name] = node; node == nil {
 		delete(w.nodes, name)
-		if known {
-			w.names = slices.Delete(w.names, i, i+1)
-		}
-	case known:
-		w.nodes[name] = node
-	default:
-		w.nodes[name], w.names = node, slices.Insert(w.names, i, name)
 	}
 	w.count(name)
 }
@@ -128,19 +111,19 @@ func (w *world) set(name string, node *corev1.Node) {
 // controlPlane returns what is known about control plane nodes. Their conditions stand for etcd.
 func (w *world) controlPlane() slot.ControlPlane {
 	known := slot.ControlPlane{Members: []*corev1.Node{}}
-	for _, name := range w.names {
-		if node := w.nodes[name]; remediation.IsControlPlane(node.Labels) {
+	for _, node := range w.nodes {
+		if remediation.IsControlPlane(node.Labels) {
 			known.Members = append(known.Members, node)
-			if len(w.crs[name]) > 0 {
-				known.Remediated = append(known.Remediated, name)
-			}
+		}
+	}
+	slices.SortFunc(known.Members, func(a, b *corev1.Node) int { return cmp.Compare(a.Name, b.Name) })
+	for _, node := range known.Members {
+		if len(w.crs[node.Name]) > 0 {
+			known.Remediated = append(known.Remediated, node.Name)
 		}
 	}
 	return known
 }
-
-// remediated returns the number of nodes with CRs.
-func (w *world) remediated() int { return len(w.crs) }
 
 // create adds a CR, and has its node repaired in time.
 func (w *world) create(desired *unstructured.Unstructured, now time.Time) *object.CR {

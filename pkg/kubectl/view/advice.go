@@ -87,13 +87,13 @@ func opening(gate *Gate, nodes []string) string {
 	case len(nodes) < gate.NotHealthy: // Some cannot be read: naming the others would mislead.
 		return ""
 	}
-	return fmt.Sprintf("it takes %d of these to be healthy: %s", gate.NotHealthy-gate.MaxNotHealthy, firstNames(nodes))
+	return fmt.Sprintf("it takes %d of these to be healthy: %s", gate.NotHealthy-gate.MaxNotHealthy, Some(nodes, shownNames))
 }
 
-// firstNames names the first of many.
-func firstNames(names []string) string {
-	if more := len(names) - shownNames; more > 0 {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:shownNames], ", "), more)
+// Some names the first of many, and says how many there are.
+func Some(names []string, most int) string {
+	if more := len(names) - most; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), more)
 	}
 	return strings.Join(names, ", ")
 }

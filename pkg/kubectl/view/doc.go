@@ -46,15 +46,33 @@ func (s *Snapshot) misses(resource string) bool {
 	return slices.ContainsFunc(s.Missing, func(missing Missing) bool { return missing.Resource == resource })
 }
 
-// Replaced returns a list in which an object replaces the one of the same namespace and name, or comes at the end.
-func Replaced[T metav1.Object](list []T, object T) []T {
-	same := func(other T) bool {
+// Apply adds a health check or a budget that is to be applied. It takes the place of the one of its name, and inherits
+// what only the cluster knows of that.
+func (s *Snapshot) Apply(object any) {
+	switch object := object.(type) {
+	case *v1alpha1.NodeHealthCheck:
+		if before := replace(&s.NodeHealthChecks, object); before != nil {
+			object.UID, object.Status = before.UID, before.Status
+		}
+	case *nhcv1alpha1.RemediationBudget:
+		if before := replace(&s.Budgets, object); before != nil {
+			object.UID, object.Status = before.UID, before.Status
+		}
+	case *machinev1beta1.MachineHealthCheck:
+		replace(&s.MachineHealthChecks, object)
+	}
+}
+
+// replace replaces the object of the same namespace and name in a list, and returns it. A new object comes at the end.
+func replace[T metav1.Object](list *[]T, object T) (before T) {
+	*list = slices.Clone(*list)
+	i := slices.IndexFunc(*list, func(other T) bool {
 		return other.GetNamespace() == object.GetNamespace() && other.GetName() == object.GetName()
+	})
+	if i < 0 {
+		*list = append(*list, object)
+		return before
 	}
-	replaced := slices.Clone(list)
-	if i := slices.IndexFunc(replaced, same); i >= 0 {
-		replaced[i] = object
-		return replaced
-	}
-	return append(replaced, object)
+	before, (*list)[i] = (*list)[i], object
+	return before
 }

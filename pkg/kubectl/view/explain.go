@@ -12,19 +12,17 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
-	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 )
 
 // Details are facts about one node besides a Snapshot. Missing names the facts that cannot be read.
 type Details struct {
-	// Remediations are the remediation objects that status names, as far as they exist.
-	Remediations []*object.CR
-	// Conditions are those of the remediation objects, by their uid.
-	Conditions map[string][]Condition
+	// Remediations are what is known of the remediation objects that status names, by their uid.
+	Remediations map[types.UID]Remediation
 	// Lease is that of the node, nil if there is none.
 	Lease  *coordinationv1.Lease
 	Events []corev1.Event
@@ -240,7 +238,9 @@ func explainCheck(nhc *v1alpha1.NodeHealthCheck, node *corev1.Node, entry *v1alp
 			check.State, check.Unhealthy, check.Trigger = health.Unhealthy.String(), entry.Detected, triggerText(entry.Trigger)
 		}
 		for _, listed := range entry.Remediations {
-			check.Remediations = append(check.Remediations, describeRemediation(listed, details))
+			shown := details.Remediations[listed.Resource.UID]
+			shown.Remediation = listed
+			check.Remediations = append(check.Remediations, shown)
 		}
 	}
 	return check
@@ -254,16 +254,6 @@ func steps(nhc *v1alpha1.NodeHealthCheck) (shown []Step) {
 			next.Timeout = step.Timeout.String()
 		}
 		shown = append(shown, next)
-	}
-	return shown
-}
-
-func describeRemediation(listed v1alpha1.Remediation, details *Details) Remediation {
-	shown := Remediation{Remediation: listed}
-	for _, cr := range details.Remediations {
-		if cr.UID == listed.Resource.UID {
-			shown.Known, shown.Deleting, shown.Conditions = true, cr.Deleting(), details.Conditions[string(cr.UID)]
-		}
 	}
 	return shown
 }

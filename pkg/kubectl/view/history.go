@@ -145,24 +145,6 @@ func Checks(snapshot *Snapshot) []string {
 	return names
 }
 
-// Targets returns the names of all Nodes, and of all Nodes and Machines that history knows. It reports
-// whether the Nodes could be read.
-func Targets(snapshot *Snapshot) (names []string, all bool) {
-	names = NodeNames(snapshot)
-	history := NewHistory(snapshot, Filter{}, time.Time{})
-	for i := range history.Episodes {
-		for _, name := range []string{history.Episodes[i].Node, history.Episodes[i].Machine} {
-			if name != "" && !slices.Contains(names, name) {
-				names = append(names, name)
-			}
-		}
-	}
-	return names, !snapshot.misses("nodes")
-}
-
-// timestamp is how an instant is printed in a history.
-const timestamp = "2006-01-02 15:04:05"
-
 // Table is a table of the episodes, with more columns if it is wide.
 func (h *History) Table(wide bool) Table {
 	now := h.Time.Time
@@ -211,7 +193,7 @@ func At(t *metav1.Time, now time.Time) string {
 	if t == nil {
 		return Unknown
 	}
-	return t.In(now.Location()).Format(timestamp)
+	return t.In(now.Location()).Format(time.DateTime)
 }
 
 // After returns how long after the detection something was.

@@ -145,21 +145,9 @@ func newCheck(nhc *v1alpha1.NodeHealthCheck, snapshot *Snapshot, now time.Time) 
 		}
 	}
 	for i := range status.UnhealthyNodes {
-		check.Nodes = append(check.Nodes, Target{UnhealthyNode: withPauseReason(status.UnhealthyNodes[i], snapshot)})
+		check.Nodes = append(check.Nodes, Target{UnhealthyNode: status.UnhealthyNodes[i]})
 	}
 	return check
-}
-
-// withPauseReason adds to the decision about a paused node why it is: the controller does not read the annotation.
-func withPauseReason(entry v1alpha1.UnhealthyNode, snapshot *Snapshot) v1alpha1.UnhealthyNode {
-	if entry.Decision == nil || entry.Decision.Reason != v1alpha1.DecidedExcluded {
-		return entry
-	}
-	if node := findNode(snapshot, entry.Name); node != nil {
-		entry.Decision = entry.Decision.DeepCopy()
-		entry.Decision.Message += because(node.Annotations[v1alpha1.AnnotationPauseReason])
-	}
-	return entry
 }
 
 // EffectiveGate is the gate if it decides whether anything begins. It is nil in a phase in which nothing

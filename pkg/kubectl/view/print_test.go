@@ -14,12 +14,12 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	machinev1beta1 "github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
-	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 	"github.com/nhc-controller/nhc-controller/test/golden"
 )
 
@@ -275,8 +275,7 @@ func TestPrintExplanation(t *testing.T) {
 	}}
 	details := &Details{
 		Lease:        lease,
-		Remediations: []*object.CR{{ObjectMeta: metav1.ObjectMeta{UID: "1"}}},
-		Conditions:   map[string][]Condition{"1": {{Type: "Processing", Status: "True", Reason: "Started", Message: "\x1b]0;owned\x07", Since: ago(2 * time.Minute)}}},
+		Remediations: map[types.UID]Remediation{"1": {Known: true, Conditions: []Condition{{Type: "Processing", Status: "True", Reason: "Started", Message: "\x1b]0;owned\x07", Since: ago(2 * time.Minute)}}}},
 		Events:       []corev1.Event{{Type: "Warning", Reason: "RemediationSkipped", Message: "[remediation] \x1b[31mno", Count: 3, LastTimestamp: before(time.Minute)}},
 	}
 	compare(t, "explain-remediating", func(p *Printer) { NewExplanation("node-1", s, details, now).Print(p) })

@@ -94,8 +94,11 @@ func (p *Printer) Line(indent int, cells ...Cell) {
 }
 
 func (p *Printer) write(text string) {
-	if p.err == nil {
-		_, p.err = fmt.Fprint(p.out, text)
+	if p.err != nil {
+		return
+	}
+	if _, err := fmt.Fprint(p.out, text); err != nil {
+		p.err = fmt.Errorf("writing the output: %w", err)
 	}
 }
 

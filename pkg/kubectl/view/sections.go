@@ -14,8 +14,8 @@ type Sections struct {
 	printed bool
 }
 
-// Begin begins a section.
-func (s *Sections) Begin() {
+// begin begins a section.
+func (s *Sections) begin() {
 	if s.printed {
 		s.Printer.Blank()
 	}
@@ -28,7 +28,7 @@ func (s *Sections) Tables(tables ...Table) {
 		if len(table.Rows) == 0 {
 			continue
 		}
-		s.Begin()
+		s.begin()
 		if table.Title != "" {
 			s.Printer.Line(0, Cell{Text: table.Title, Style: Heading})
 		}
@@ -51,7 +51,7 @@ type Field struct {
 
 // Part prints a part.
 func (s *Sections) Part(part Part) {
-	s.Begin()
+	s.begin()
 	s.Printer.Line(0, Cell{Text: part.Title, Style: Heading})
 	for _, field := range part.Fields {
 		s.Printer.Line(2, Text(field.Name+": "), field.Value)
@@ -86,10 +86,18 @@ func (s *Sections) Lines(lines [][]Cell) {
 	if len(lines) == 0 {
 		return
 	}
-	s.Begin()
+	s.begin()
 	for _, line := range lines {
 		s.Printer.Line(2, line...)
 	}
+}
+
+// Lines are lines with a text each.
+func Lines(texts ...string) (lines [][]Cell) {
+	for _, text := range texts {
+		lines = append(lines, []Cell{Text(text)})
+	}
+	return lines
 }
 
 // eachOnALine makes lines of cells.

@@ -17,7 +17,7 @@ import (
 // Stop says by which RemediationBudget everything is stopped, empty if nothing is.
 func Stop(budgets []*nhcv1alpha1.RemediationBudget) string {
 	for _, b := range budgets {
-		if StopsAll(b) {
+		if budget.Parse(b).StopsAll() {
 			return withReason("RemediationBudget "+b.Name+" stops everything: no remediation and no next step begins", strings.TrimSuffix(b.Spec.Reason, ".")) +
 				". It goes on with " + EndOf(b)
 		}
@@ -78,6 +78,3 @@ func because(reason string) string {
 	}
 	return ": " + strings.TrimSuffix(reason, ".")
 }
-
-// StopsAll reports whether a budget lets no remediation begin, at any time.
-func StopsAll(b *nhcv1alpha1.RemediationBudget) bool { return budget.Parse(b).StopsAll() }

@@ -92,7 +92,7 @@ func (a *alike) cells(check, noun, last string, wide bool, now time.Time) []Cell
 	name, because := Text(a.names[0]), Text(a.why)
 	if len(a.names) > 1 {
 		name = Text(Counted(len(a.names), noun))
-		because = Cell{Text: firstNames(a.names) + ": " + a.why, Names: a.names[:min(len(a.names), shownNames)]}
+		because = Cell{Text: Some(a.names, shownNames) + ": " + a.why, Names: a.names[:min(len(a.names), shownNames)]}
 	}
 	cells := []Cell{Text(check), name, Text(Ago(a.detected, now)), State(a.first.Decision), because}
 	if wide {

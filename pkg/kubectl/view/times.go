@@ -4,7 +4,6 @@
 package view
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -42,7 +41,7 @@ func Clock(t *metav1.Time, now time.Time) string {
 	if local.YearDay() == now.YearDay() && local.Year() == now.Year() {
 		return local.Format(time.TimeOnly)
 	}
-	return local.Format("2006-01-02 15:04:05")
+	return local.Format(time.DateTime)
 }
 
 // SinceWhen returns an instant with how long ago that was.
@@ -53,23 +52,14 @@ func SinceWhen(t *metav1.Time, now time.Time) string {
 	return Clock(t, now) + " (" + Ago(t, now) + ")"
 }
 
-// ParseAge reads a duration that may be given in days or weeks.
-func ParseAge(text string) (time.Duration, error) {
+// ParseAge reads a duration that may be given in days or weeks. It reports whether the text is one.
+func ParseAge(text string) (age time.Duration, valid bool) {
 	for unit, length := range map[string]time.Duration{"d": 24 * time.Hour, "w": 7 * 24 * time.Hour} {
 		digits, found := strings.CutSuffix(text, unit)
-		if !found {
-			continue
-		}
-		if n, err := strconv.ParseUint(digits, 10, 12); err == nil {
-			return time.Duration(n) * length, nil
+		if n, err := strconv.ParseUint(digits, 10, 12); found && err == nil {
+			return time.Duration(n) * length, true
 		}
 	}
 	age, err := time.ParseDuration(text)
-	switch {
-	case err != nil:
-		return 0, fmt.Errorf("reading an age: %w", err)
-	case age < 0:
-		return 0, fmt.Errorf("reading an age: %s is in the future", text)
-	}
-	return age, nil
+	return age, err == nil && age >= 0
 }

@@ -186,17 +186,6 @@ func TestMachineOutcome(t *testing.T) {
 	}
 }
 
-// TestPauseReason: the decision about a paused node says why it is.
-func TestPauseReason(t *testing.T) {
-	t.Parallel()
-	paused := node("node")
-	paused.Annotations = map[string]string{v1alpha1.AnnotationPauseReason: "disk, ask Kim."}
-	nhc := check(listed(v1alpha1.DecidedExcluded, "The node carries label x"))
-	overview := NewOverview(&Snapshot{NodeHealthChecks: []*v1alpha1.NodeHealthCheck{nhc}, Nodes: []*corev1.Node{paused}}, now)
-	require.Equal(t, "The node carries label x: disk, ask Kim", overview.NodeHealthChecks[0].Nodes[0].Decision.Message)
-	require.Equal(t, "The node carries label x", nhc.Status.UnhealthyNodes[0].Decision.Message, "the snapshot is shared")
-}
-
 // TestStateOf: P13 the state of a check is the worst of what holds.
 func TestStateOf(t *testing.T) {
 	t.Parallel()

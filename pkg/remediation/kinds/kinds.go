@@ -32,7 +32,7 @@ type Kinds struct {
 	crds      cache.SharedIndexInformer
 	indexers  cache.Indexers
 	users     []User
-	// searching means that the search for kinds has not ended. found are those that it has found, if any.
+	// searching means that syncs wait for the search for kinds. found are those that it has found, once it has ended.
 	searching atomic.Bool
 	found     atomic.Pointer[[]schema.GroupKind]
 
@@ -57,8 +57,8 @@ type User struct {
 func New(ctx context.Context, kube kubernetes.Interface, client dynamic.Interface, crds cache.SharedIndexInformer, freshness *watches.Freshness) (*Kinds, error) {
 	k := &Kinds{discovery: kube.Discovery(), crds: crds, indexers: cache.Indexers{}}
 	k.searching.Store(true)
-	config := watches.ReadOnly(kube, client, freshness)
-	config.Name, config.Keep, config.CRDs, config.Indexers = "remediations", true, watches.CRDsIn(crds), k.indexers
+	config := watches.ReadOnly(kube, client, crds, freshness)
+	config.Name, config.Keep, config.Indexers = "remediations", true, k.indexers
 	config.Verbs = []string{"get", "list", "watch", "create", "patch", "delete"}
 	config.Parse, config.Handler, config.Changed = k.parse, watches.Handler(k.changed), func([]string) { k.kindsChanged() }
 	k.Set = watches.NewSet[schema.GroupKind](config)

@@ -39,15 +39,19 @@ func (k *Kinds) Run(ctx context.Context) {
 // Ready returns ErrPending of package watches until the kinds that may have CRs of former templates have been found and
 // read. It does not wait for a kind that cannot be read.
 func (k *Kinds) Ready() error {
-	if k.searching.Load() {
-		return watches.ErrPending
+	if !k.searching.Load() {
+		return nil
 	}
 	found, known := k.found.Load(), k.Kinds()
-	for i := 0; found != nil && i < len(*found); i++ {
-		if _, err := k.Cache((*found)[i]); known.Has((*found)[i]) && errors.Is(err, watches.ErrPending) {
+	if found == nil {
+		return watches.ErrPending
+	}
+	for _, kind := range *found {
+		if _, err := k.Cache(kind); known.Has(kind) && errors.Is(err, watches.ErrPending) {
 			return err
 		}
 	}
+	k.searching.Store(false)
 	return nil
 }
 
@@ -63,17 +67,20 @@ func (k *Kinds) search(ctx context.Context) {
 			groups.Insert(group)
 		}
 	}
-	begun := clock.RealClock{}.Now()
+	clock.RealClock{}.AfterFunc(searchTimeout, func() {
+		if ctx.Err() == nil && k.searching.Swap(false) {
+			k.kindsChanged()
+		}
+	})
 	_ = wait.PollUntilContextCancel(ctx, searchInterval, true, func(ctx context.Context) (bool, error) {
 		found, err := siblings(ctx, k.discovery, groups)
 		k.Find(found)
-		k.found.Store(&found)
-		if (err == nil || clock.RealClock{}.Since(begun) >= searchTimeout) && k.searching.Swap(false) {
-			k.kindsChanged()
-		}
 		if err != nil {
 			klog.FromContext(ctx).V(2).Info("Looking again for kinds of remediation objects", "cause", err.Error())
+			return false, nil
 		}
-		return err == nil, nil
+		k.found.Store(&found)
+		k.kindsChanged()
+		return true, nil
 	})
 }
