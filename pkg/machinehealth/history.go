@@ -310,26 +310,34 @@ func (h *History) replacementOf(entry *v1beta1.Remediation, machines []*Machine,
 // Listed returns the entries that status has room for, newest first. Of the ended ones it keeps the latest.
 // Of the open ones it keeps those that have started, so that waiting Machines evict no remediation.
 func Listed(entries []v1beta1.Remediation) []v1beta1.Remediation {
-	open, closed := byEnd(entries)
-	return merged(open[:min(len(open), v1beta1.MaxOpenRemediations)], closed[:min(len(closed), v1beta1.MaxClosedRemediations)])
+	return limited(entries, func(*v1beta1.Remediation) bool { return false })
 }
 
 // remembered returns the entries that the process keeps: those that status lists, all running remediations, and
 // all deletions of Machines that still exist.
 func (h *History) remembered(entries []v1beta1.Remediation) []v1beta1.Remediation {
+	return limited(entries, func(entry *v1beta1.Remediation) bool {
+		if !ended(entry) {
+			return entry.Started != nil
+		}
+		return entry.RemediationType == v1beta1.RemediationMachineDeletion && h.Machines.Named(entry.Machine) != nil
+	})
+}
+
+// limited returns the entries that status has room for, and those to keep, newest first.
+func limited(entries []v1beta1.Remediation, keep func(*v1beta1.Remediation) bool) (kept []v1beta1.Remediation) {
 	open, closed := byEnd(entries)
-	started := slices.IndexFunc(open, func(entry v1beta1.Remediation) bool { return entry.Started == nil })
-	if started < 0 {
-		started = len(open)
-	}
-	listed := min(len(closed), v1beta1.MaxClosedRemediations)
-	for _, entry := range closed[listed:] {
-		if h.Machines.Named(entry.Machine) != nil && entry.RemediationType == v1beta1.RemediationMachineDeletion {
-			closed[listed] = entry
-			listed++
+	add := func(list []v1beta1.Remediation, room int) {
+		for i := range list {
+			if i < room || keep(&list[i]) {
+				kept = append(kept, list[i])
+			}
 		}
 	}
-	return merged(open[:min(len(open), max(started, v1beta1.MaxOpenRemediations))], closed[:listed])
+	add(open, v1beta1.MaxOpenRemediations)
+	add(closed, v1beta1.MaxClosedRemediations)
+	slices.SortStableFunc(kept, newestFirst)
+	return kept
 }
 
 // byEnd returns the open entries, started ones first, and the ended entries, the latest end first.
@@ -348,12 +356,6 @@ func byEnd(entries []v1beta1.Remediation) (open, closed []v1beta1.Remediation) {
 		return cmp.Or(endOf(&b).Compare(endOf(&a).Time), newestFirst(a, b))
 	})
 	return open, closed
-}
-
-func merged(open, closed []v1beta1.Remediation) []v1beta1.Remediation {
-	all := slices.Concat(open, closed)
-	slices.SortStableFunc(all, newestFirst)
-	return all
 }
 
 func newestFirst(a, b v1beta1.Remediation) int {

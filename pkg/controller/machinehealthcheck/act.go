@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
@@ -176,16 +177,27 @@ const unsureFor = time.Minute
 // rememberOutcomes keeps which deletions were requested, or may have been.
 func (s *checkState) rememberOutcomes(results []machinehealth.TargetResult, now time.Time) {
 	maps.DeleteFunc(s.unsure, func(_ string, until time.Time) bool { return !now.Before(until) })
+	requested := map[types.UID]bool{}
+	keep := func(uid types.UID) {
+		if s.deletionRequested[uid] {
+			requested[uid] = true
+		}
+	}
 	for _, result := range results {
 		machine, outcome := result.Plan.Target.Machine, result.Outcome
+		keep(machine.UID)
+		for _, cr := range result.Plan.Target.Own {
+			keep(cr.UID)
+		}
 		switch deletion := result.Plan.Type == v1beta1.RemediationMachineDeletion; {
 		case deletion && outcome.Result == remediation.Requested:
-			s.deletionRequested[machine.UID] = true
+			requested[machine.UID] = true
 		case deletion && outcome.Result == remediation.Unknown:
 			s.unsure[machine.Name] = now.Add(unsureFor)
 		}
 		for _, cr := range outcome.Deleted {
-			s.deletionRequested[cr.UID] = true
+			requested[cr.UID] = true
 		}
 	}
+	s.deletionRequested = requested // This sync still has those before.
 }

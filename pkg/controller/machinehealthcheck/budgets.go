@@ -10,8 +10,8 @@ import (
 	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
 
@@ -119,10 +119,8 @@ func (c *Controller) Remediating() (names []string) {
 
 // judgedUnhealthy reports whether a MachineHealthCheck judges a Machine unhealthy or soon unhealthy.
 func (c *Controller) judgedUnhealthy(machine *machinehealth.Machine) bool {
-	checks, _ := c.checks.MachineHealthChecks(machine.Namespace).List(labels.Everything()) // A cache in memory has no errors.
-	return slices.ContainsFunc(checks, func(check *v1beta1.MachineHealthCheck) bool {
-		criteria := c.criteriaOf(check)
-		return criteria.Selects(machine) && notHealthy(c.judge(criteria, machine, false, c.Clock.Now()).State)
+	return slices.ContainsFunc(c.selecting(machine), func(check *v1beta1.MachineHealthCheck) bool {
+		return notHealthy(c.judge(c.criteriaOf(check), machine, c.Clock.Now()).State)
 	})
 }
 
@@ -182,20 +180,13 @@ func (c *Controller) MachineNames() (names []string) {
 // MachinesReadable returns why Machines cannot be read: Machines of OpenShift, and those of Cluster API
 // if a MachineHealthCheck is about them. An API that is not served has no Machines.
 func (c *Controller) MachinesReadable() error {
-	wanted := c.machines.Kinds()
-	for _, kind := range machineKinds {
-		if !wanted.Has(kind) {
-			continue
-		}
-		switch _, err := c.machines.Cache(kind); {
-		case err == nil || meta.IsNoMatchError(err):
-		case errors.Is(err, watches.ErrPending):
+	return c.eachMachines(func(kind schema.GroupVersionKind) error {
+		_, err := c.machines.Cache(kind)
+		if err == nil || errors.Is(err, watches.ErrPending) {
 			return err
-		default:
-			return fmt.Errorf("reading %s: %w", kind.GroupKind(), err)
 		}
-	}
-	return nil
+		return fmt.Errorf("reading %s: %w", kind.GroupKind(), err)
+	})
 }
 
 // Names returns the keys of the MachineHealthChecks, none if another controller looks after them.

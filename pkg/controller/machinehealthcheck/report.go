@@ -8,7 +8,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -47,9 +46,7 @@ func (c *Controller) report(ctx context.Context, s *snapshot, results []machineh
 	c.metrics.countFinished(keyOf(s.check), s.state.reported, remediations)
 	s.state.reported = remediations
 	changes := s.policy.Events(results, before, entries)
-	if s.policy.Unavailable != nil {
-		changes = append(changes, s.policy.Unavailable.Events(&s.check.Status)...)
-	}
+	changes = append(changes, machinehealth.UnavailableEvents(s.policy.Unavailable, &s.check.Status)...)
 	c.record(s.check, changes)
 	logEvents(ctx, changes)
 	logDecisions(ctx, before, entries)
@@ -61,22 +58,24 @@ func (c *Controller) report(ctx context.Context, s *snapshot, results []machineh
 // reportUnobserved shows why there is no snapshot, if users can do something about it. It returns the error that ends
 // the sync.
 func (c *Controller) reportUnobserved(ctx context.Context, check *v1beta1.MachineHealthCheck, err error, now time.Time) error {
-	if forbidden, denied := errors.AsType[*watches.ForbiddenError](err); denied {
-		return c.reportUnavailable(ctx, check, machinehealth.MachinesForbidden(forbidden.Verb, forbidden.Resource), now) // The watch calls when that has changed.
+	unavailable, is := errors.AsType[*unavailableError](err)
+	if !is {
+		return err
 	}
-	if unread, is := errors.AsType[*unreadError](err); is {
-		return cmp.Or(c.reportUnavailable(ctx, check, machinehealth.MachinesUnreadable(unread.kind, unread.cause), now), err)
+	failed := c.reportUnavailable(ctx, check, unavailable.condition, now)
+	if _, denied := errors.AsType[*watches.ForbiddenError](err); denied {
+		return failed // The watch calls when that has changed.
 	}
-	return err
+	return cmp.Or(failed, err)
 }
 
 // reportUnavailable shows why nothing is known of the Machines (spec M7.5). Running remediations go on, and the rest
 // of the status stays as it was.
-func (c *Controller) reportUnavailable(ctx context.Context, check *v1beta1.MachineHealthCheck, unavailable *machinehealth.Unavailable, now time.Time) error {
-	if _, err := c.writeStatus(ctx, check, unavailable.Amend(&machinehealth.StatusInput{Check: check, Now: now})); err != nil {
+func (c *Controller) reportUnavailable(ctx context.Context, check *v1beta1.MachineHealthCheck, unavailable *v1beta1.Condition, now time.Time) error {
+	if _, err := c.writeStatus(ctx, check, machinehealth.Amend(unavailable, &machinehealth.StatusInput{Check: check, Now: now})); err != nil {
 		return err
 	}
-	changes := unavailable.Events(&check.Status)
+	changes := machinehealth.UnavailableEvents(unavailable, &check.Status)
 	c.record(check, changes)
 	logEvents(ctx, changes)
 	c.metrics.shortCircuit.With(labelsOf(keyOf(check))).Set(1)
@@ -153,10 +152,6 @@ func (s *snapshot) next(results []machinehealth.TargetResult, now time.Time) tim
 // lostRaceRetry is the time until the next sync when a live read has shown something that the cache
 // does not show yet.
 const lostRaceRetry = time.Second
-
-// droppedFields remembers that the served CRD does not know our status fields. The controller does not
-// send them again until the CRD has changed (spec M3.2).
-type droppedFields struct{ atomic.Bool }
 
 // strip removes our fields from a status.
 func strip(status *v1beta1.MachineHealthCheckStatus) {

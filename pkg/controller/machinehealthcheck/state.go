@@ -22,8 +22,7 @@ import (
 // worker at a time, so it needs no lock.
 type checkState struct {
 	uid types.UID
-	// deletionRequested holds the Machines and CRs whose deletion was requested, until the caches
-	// show it.
+	// deletionRequested holds the Machines and CRs whose deletion was requested, until they are gone.
 	deletionRequested map[types.UID]bool
 	// entries are those of the last report: status may have no room for them, or an API that does not
 	// know them. Likewise reported, of the history. history has what was done since, too.
@@ -69,29 +68,4 @@ func (c *Controller) checksOf(cr *object.CR) []cache.ObjectName {
 		return owners
 	}
 	return c.OwnersBefore(cr)
-}
-
-// pruneRequests forgets the requests to delete Machines and CRs that the caches show.
-func (s *checkState) pruneRequests(machines machinehealth.Machines, crs map[string]machineCRs) {
-	if len(s.deletionRequested) == 0 {
-		return
-	}
-	pending := sets.New[types.UID]()
-	for _, machine := range machines {
-		if !machine.Deleting() {
-			pending.Insert(machine.UID)
-		}
-	}
-	for _, of := range crs {
-		for _, cr := range of.own {
-			if !cr.Deleting() {
-				pending.Insert(cr.UID)
-			}
-		}
-	}
-	for uid := range s.deletionRequested {
-		if !pending.Has(uid) {
-			delete(s.deletionRequested, uid)
-		}
-	}
 }
