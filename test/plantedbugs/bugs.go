@@ -80,7 +80,7 @@ var bugs = []bug{
 	},
 	{
 		name: "the end of a foreign CR does not wake the nodes that wait for it", rule: "21.1", file: inController + "controlplane.go",
-		old: "	c.refusals.Changed()\n	c.Wake(c.waiters.all())\n", new: "	c.refusals.changed()\n",
+		old: "	c.refusals.Changed()\n	c.Wake(c.waiters.all())\n", new: "	c.refusals.Changed()\n",
 	},
 	{
 		name: "the end of a lease does not wake the nodes that wait for it", rule: "21.1", file: inController + "handlers.go",
