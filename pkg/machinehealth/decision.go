@@ -26,27 +26,9 @@ type TargetResult struct {
 // outcome give the same decision.
 func (p *Policy) Decision(result TargetResult) v1alpha1.Decision {
 	plan, outcome := result.Plan, result.Outcome
-	reason, until, message := plan.Reason, plan.Until, ""
-	switch outcome.Result {
-	case remediation.Failed, remediation.Unknown:
-		reason, until, message = outcome.Reason, time.Time{}, remediation.FailureMessage(outcome.Err.Error())
-	case remediation.Blocked:
-		reason, until, message = v1alpha1.DecidedForeignRemediation, time.Time{}, explainForeign(outcome.Blocker())
-	case remediation.Relapsed:
-		until, message = time.Time{}, remediation.Relapse
-	case remediation.Recovered, remediation.Refused:
-		reason, until = outcome.Reason, time.Time{}
-	case remediation.StillDeleting:
-		reason, until = v1alpha1.DecidedAwaitingDeletion, time.Time{}
-	case remediation.LeaseLost:
-		if plan.Creates() {
-			reason, until, message = v1alpha1.DecidedLeaseTaken, time.Time{}, "Another client has changed the lease in the meantime"
-		}
-	case remediation.Deferred:
-		if plan.Creates() {
-			reason, until = v1alpha1.DecidedNextBatch, time.Time{}
-		}
-	default: // The plan was carried out, so its reason is the decision.
+	reason, until, message := plan.Decided(outcome)
+	if outcome.Result == remediation.Blocked {
+		message = explainForeign(outcome.Blocker())
 	}
 	if reason == "" {
 		return v1alpha1.Decision{}
@@ -81,36 +63,28 @@ func (p *Policy) explain(plan *Plan, reason v1alpha1.DecisionReason) string {
 	case v1beta1.DecidedNotStarted:
 		return "The Machine has no Node yet"
 	case v1alpha1.DecidedSoonUnhealthy:
-		return explainSoon(&t.Verdict)
+		if t.Verdict.Type == "" {
+			return "The controller does not know yet whether the Node of the Machine exists"
+		}
+		return plan.Node.Explain(reason)
 	case v1beta1.DecidedBackOff:
 		return p.explainBackOff(t)
 	case v1alpha1.DecidedVanished:
 		return "The remediation was withdrawn while the Machine was unhealthy, by its remediator or another client, at " + t.Vanished.UTC().Format(time.RFC3339)
-	case v1alpha1.DecidedControlPlaneBusy:
-		return "Another control plane Machine or Node is under remediation, or it is unknown whether one is"
-	case v1alpha1.DecidedEtcdQuorum:
-		return "etcd could lose its quorum without the Node of this Machine, or its state is unknown. A Node without etcd needs label " + v1alpha1.LabelEtcd + "=false"
-	case v1alpha1.DecidedLeaseTaken:
-		return fmt.Sprintf("Lease %s is held by %q", object.LeaseName(t.Machine.Node), remediation.LeaseHolder(t.Lease))
 	case v1alpha1.DecidedForeignRemediation:
 		return explainForeign(t.Foreign)
 	case v1alpha1.DecidedAwaitingDeletion:
 		return "Waiting until remediation object " + t.Machine.Name + " is gone. A finalizer of its remediator may keep it"
-	case v1alpha1.DecidedRecovering:
-		return "A live read shows that the Machine is no longer unhealthy, and the watch has not reported it yet"
-	case v1alpha1.DecidedNextBatch:
-		return "The next sync begins it and follows immediately: many remediations begin at the same time, or the Machine has changed"
-	case v1alpha1.DecidedCreateFailed, v1alpha1.DecidedDeleteFailed, v1alpha1.DecidedUpdateFailed:
-		return remediation.FailureMessage(t.LastFailure)
 	case v1alpha1.DecidedDryRun:
 		return p.explainDryRun(plan)
 	default:
-		return p.explainHeld(t, reason)
+		return p.explainHeld(plan, reason)
 	}
 }
 
 // explainHeld explains a refusal that lasts until a user or another controller changes something.
-func (p *Policy) explainHeld(t *Target, reason v1alpha1.DecisionReason) string {
+func (p *Policy) explainHeld(plan *Plan, reason v1alpha1.DecisionReason) string {
+	t := plan.Target
 	switch reason {
 	case v1alpha1.DecidedInvalidSpec:
 		return p.Criteria.Problem
@@ -152,22 +126,7 @@ func (p *Policy) explainHeld(t *Target, reason v1alpha1.DecisionReason) string {
 	case v1alpha1.DecidedUnselected:
 		return "The MachineHealthCheck no longer selects the Machine"
 	default:
-		return string(reason)
-	}
-}
-
-func explainSoon(v *Verdict) string {
-	switch {
-	case v.Type == "":
-		return "The controller does not know yet whether the Node of the Machine exists"
-	case v.Deadline.IsZero():
-		return fmt.Sprintf("Condition %s=%s has no lastTransitionTime, so the controller cannot know how long it has lasted", v.Type, v.Status)
-	default:
-		message := fmt.Sprintf("Condition %s=%s has not lasted for its timeout yet", v.Type, v.Status)
-		if v.Doubt != "" {
-			message += ": " + v.Doubt
-		}
-		return message
+		return plan.Node.Explain(reason)
 	}
 }
 

@@ -62,7 +62,7 @@ type Input struct {
 // targets, by name: Machines about which there is something to decide. All other selected Machines are healthy.
 func (p *Policy) Evaluate(in *Input, now time.Time) []Target {
 	var targets []Target
-	requested := in.requested()
+	started := in.started()
 	p.Summary = Summary{Ignored: in.Ignored, MaxUnhealthy: p.Criteria.MaxUnhealthy}
 	for i := range in.Observed {
 		o := &in.Observed[i]
@@ -74,13 +74,11 @@ func (p *Policy) Evaluate(in *Input, now time.Time) []Target {
 			if verdict.State == Healthy {
 				p.Rounds.healthy(o.Machine, p.BackOff, now)
 			}
-			if p.Summary.add(&verdict, now); requested[o.Machine.Name].IsZero() && in.quiet(o.Machine, verdict.State) {
+			if p.Summary.add(&verdict, now); started[o.Machine.Name].external.IsZero() && in.quiet(o.Machine, verdict.State) {
 				continue
 			}
 		}
-		target := p.newTarget(in, o, verdict, now)
-		target.Requested = requested[o.Machine.Name]
-		targets = append(targets, target)
+		targets = append(targets, p.newTarget(in, o, verdict, started[o.Machine.Name], now))
 	}
 	for i := range targets {
 		targets[i].Rounds = p.Rounds.of(targets[i].Machine, p.BackOff, now)
@@ -89,16 +87,31 @@ func (p *Policy) Evaluate(in *Input, now time.Time) []Target {
 	return targets
 }
 
-// requested returns when the external remediations began that the history shows as open, by Machine. Such a Machine may have
-// nothing else to show for it: no lease, if its Node was missing.
-func (in *Input) requested() map[string]time.Time {
-	begun := map[string]time.Time{}
+// begun is what the history shows of a Machine: its last deletion, nil if there is none, and when its external
+// remediation began, zero if none is open.
+type begun struct {
+	deletion *v1beta1.Remediation
+	external time.Time
+}
+
+// started returns what has begun by the history, by Machine. An external remediation may have nothing else to show for
+// it: no lease, if the Node was missing.
+func (in *Input) started() map[string]begun {
+	started := map[string]begun{}
 	for i := range in.History {
-		if entry := &in.History[i]; entry.RemediationType == v1beta1.RemediationExternal && entry.Started != nil && !ended(entry) {
-			begun[entry.Machine] = entry.Started.Time
+		entry := &in.History[i]
+		one := started[entry.Machine]
+		switch deletion := entry.RemediationType == v1beta1.RemediationMachineDeletion; {
+		case entry.Started == nil:
+			continue
+		case deletion && one.deletion == nil:
+			one.deletion = entry
+		case !deletion && !ended(entry):
+			one.external = entry.Started.Time
 		}
+		started[entry.Machine] = one
 	}
-	return begun
+	return started
 }
 
 // quiet reports whether a selected Machine is healthy, and there is nothing to decide about it.
@@ -110,21 +123,17 @@ func (in *Input) quiet(machine *Machine, state State) bool {
 }
 
 // newTarget returns what is known of a Machine that was judged, without what other Machines and health checks add.
-func (p *Policy) newTarget(in *Input, o *Observed, verdict Verdict, now time.Time) Target {
+func (p *Policy) newTarget(in *Input, o *Observed, verdict Verdict, begun begun, now time.Time) Target {
 	entry := in.Entries[o.Machine.Name]
 	t := p.Criteria.target(o, verdict, unhealthySince(&verdict, entry, now), now)
 	t.Incomplete, t.DeletionRequested = in.Incomplete && !o.Gone, in.DeletionRequested
+	t.Requested, t.Begun = begun.external, t.begunAt(begun)
 	if entry != nil {
 		t.Decided = entry.Decision
-	}
-	if o.Gone {
-		t.Begun = t.begunAt(nil, false)
-		return t
 	}
 	if t.Machine.Node != "" {
 		t.Lease = in.Lease(t.Machine.Node) // It may outlive the Node.
 	}
-	t.Begun = t.begunAt(entry, p.hasDeleted(&t, in.History))
 	return t
 }
 
@@ -167,15 +176,6 @@ func unhealthySince(verdict *Verdict, entry *v1beta1.UnhealthyMachine, now time.
 	default:
 		return now
 	}
-}
-
-// hasDeleted reports whether the MachineHealthCheck has requested the deletion of a Machine, as far as status, or the
-// lease of the Node, says so.
-func (p *Policy) hasDeleted(t *Target, history []v1beta1.Remediation) bool {
-	return remediation.LeaseHolder(t.Lease) == p.Owner.LeaseHolder() || slices.ContainsFunc(history, func(entry v1beta1.Remediation) bool {
-		open := entry.Started != nil && entry.Finished == nil && entry.Closed == nil
-		return open && entry.Machine == t.Machine.Name && entry.RemediationType == v1beta1.RemediationMachineDeletion
-	})
 }
 
 // Machines are the Machines of one API in a namespace, by name.

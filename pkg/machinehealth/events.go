@@ -144,11 +144,8 @@ func (r *reporter) failed(result TargetResult) {
 // failedAnew reports whether a write for a Machine has failed, for another cause than before.
 func (r *reporter) failedAnew(machine string) bool {
 	entry, old := r.after[machine], r.before[machine]
-	if entry == nil {
-		return false
-	}
-	failed := entry.Decision.Reason == v1alpha1.DecidedDeleteFailed || entry.Decision.Reason == v1alpha1.DecidedUpdateFailed
-	return failed && (old == nil || !old.Decision.SameReason(&entry.Decision) || old.Decision.Message != entry.Decision.Message)
+	return entry != nil && failing(entry.Decision.Reason) &&
+		(old == nil || !old.Decision.SameReason(&entry.Decision) || old.Decision.Message != entry.Decision.Message)
 }
 
 // removed reports the remediation objects that were deleted.
@@ -179,7 +176,7 @@ func (r *reporter) refused(result TargetResult) {
 	if !plan.Refused || entry == nil || result.Outcome.Err != nil || slices.Contains(silent, plan.Reason) || entry.Decision.Reason != plan.Reason {
 		return
 	}
-	if r.failing(plan.Reason) || (old != nil && old.Decision.SameReason(&entry.Decision)) {
+	if failing(plan.Reason) || (old != nil && old.Decision.SameReason(&entry.Decision)) {
 		return
 	}
 	if plan.Reason == v1beta1.DecidedNoController {
@@ -209,7 +206,7 @@ func (r *reporter) overdue(result TargetResult) {
 }
 
 // failing reports whether a reason is that of a failed write, which has events of its own.
-func (r *reporter) failing(reason v1alpha1.DecisionReason) bool {
+func failing(reason v1alpha1.DecisionReason) bool {
 	return reason == v1alpha1.DecidedCreateFailed || reason == v1alpha1.DecidedDeleteFailed || reason == v1alpha1.DecidedUpdateFailed
 }
 

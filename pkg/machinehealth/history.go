@@ -10,6 +10,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
@@ -37,9 +38,8 @@ type History struct {
 	// sync.
 	Known func(name string) bool
 	First bool
-	// Requested reports whether the controller may have requested the deletion that an entry announces. If
-	// not, others have deleted the Machine, and that is no remediation (spec M16.2).
-	Requested func(name string) bool
+	// Unsure are the Machines whose deletion may have been requested: the answer was lost.
+	Unsure sets.Set[string]
 	// Healthy reports whether a Machine is a target that is healthy.
 	Healthy func(name string) bool
 	// NodeExists reports whether a Node does.
@@ -128,7 +128,7 @@ func unhealthy(result TargetResult) bool {
 // detect returns a new entry.
 func (h *History) detect(result TargetResult) v1beta1.Remediation {
 	t := result.Plan.Target
-	entry := v1beta1.Remediation{TargetKind: "Machine", TargetName: t.Machine.Name, Machine: t.Machine.Name, Detected: whole(h.Now)}
+	entry := v1beta1.Remediation{TargetKind: "Machine", TargetName: t.Machine.Name, Machine: t.Machine.Name, Node: t.Machine.Node, Detected: whole(h.Now)}
 	if t.Verdict.Trigger == v1beta1.TriggerUnhealthyCondition {
 		entry.TargetKind, entry.TargetName = "Node", t.Machine.Node
 		entry.ConditionType, entry.ConditionStatus = t.Verdict.Type, t.Verdict.Status
@@ -143,17 +143,18 @@ func (h *History) detect(result TargetResult) v1beta1.Remediation {
 
 // observe adds to an open entry the facts that its Machine shows.
 func (h *History) observe(entry *v1beta1.Remediation, result TargetResult, observed bool) {
-	switch {
-	case entry.Started != nil && observed && entry.RemediationType == v1beta1.RemediationMachineDeletion && result.Plan.Target.Machine.Deleting():
-		begin(entry, result.Plan.Target.Machine.DeletionTimestamp.Time) // Until then, only our own clock said when.
-	case entry.Started != nil:
-	case observed:
-		if h.start(entry, result); entry.Started == nil {
-			announce(entry, result.Plan)
-		}
-	case entry.RemediationType == v1beta1.RemediationMachineDeletion && h.Machines.Named(entry.Machine) == nil && h.Requested(entry.Machine):
-		// Another process announced the deletion and could not report it.
-		entry.Started = entry.Detected.DeepCopy()
+	machine := h.Machines.Named(entry.Machine)
+	if machine != nil {
+		entry.Node = cmp.Or(machine.Node, entry.Node)
+	}
+	switch deletion := entry.RemediationType == v1beta1.RemediationMachineDeletion; {
+	case entry.Started == nil && observed:
+		h.start(entry, result)
+	case !deletion || machine == nil || entry.Fenced != nil:
+	case machine.Deleting():
+		begin(entry, machine.DeletionTimestamp.Time) // Until then, only our own clock said when.
+	case !h.Unsure.Has(machine.Name) && (!observed || !result.Outcome.Begun() && !result.Plan.Target.deleting()):
+		entry.Started, entry.RemediationType, entry.Owner = nil, "", "" // It was announced, and not requested.
 	}
 	if entry.Started == nil {
 		return
@@ -163,29 +164,16 @@ func (h *History) observe(entry *v1beta1.Remediation, result TargetResult, obser
 	case entry.RemediationType == v1beta1.RemediationMachineDeletion:
 	case observed && result.Outcome.Begun() && result.Plan.Type == v1beta1.RemediationMachineDeletion:
 		entry.Closed = new(whole(h.Now)) // It has failed meanwhile, and is deleted: that is another remediation.
-	case !observed && h.Machines.Named(entry.Machine) == nil:
+	case !observed && machine == nil:
 		entry.Closed = new(whole(h.Now)) // The Machine is gone: something else has replaced it.
 	case observed && result.Plan.Target.Verdict.State == Healthy:
 		entry.Finished = new(whole(h.Now))
 	}
 }
 
-// announce notes a deletion right before its request: a Machine that is gone no longer shows it.
-func announce(entry *v1beta1.Remediation, plan *Plan) {
-	entry.RemediationType, entry.Owner = "", ""
-	if !plan.Creates() || plan.Type != v1beta1.RemediationMachineDeletion {
-		return
-	}
-	entry.RemediationType = plan.Type
-	if owner := plan.Target.Machine.Owner(); owner != nil {
-		entry.Owner = string(owner.UID)
-	}
-}
-
 // start notes that the remediation has begun, by this sync or by a sync whose report was lost.
 func (h *History) start(entry *v1beta1.Remediation, result TargetResult) {
 	t := result.Plan.Target
-	announced := entry.RemediationType == v1beta1.RemediationMachineDeletion
 	begin := func(at time.Time, kind v1beta1.RemediationType) {
 		begin(entry, at)
 		entry.RemediationType = kind
@@ -194,12 +182,9 @@ func (h *History) start(entry *v1beta1.Remediation, result TargetResult) {
 		}
 	}
 	switch {
-	case result.Outcome.Begun():
+	case result.Outcome.Begun(), h.Unsure.Has(entry.Machine):
 		begin(h.Now, result.Plan.Type)
-	case t.Machine.Deleting():
-		if announced && h.Requested(entry.Machine) {
-			begin(t.Machine.DeletionTimestamp.Time, v1beta1.RemediationMachineDeletion)
-		}
+	case t.Machine.Deleting(): // By others: that is no remediation (spec M16.2).
 	case t.deleting():
 		begin(h.Now, v1beta1.RemediationMachineDeletion)
 	case len(t.Own) > 0:
@@ -325,26 +310,34 @@ func (h *History) replacementOf(entry *v1beta1.Remediation, machines []*Machine,
 // Listed returns the entries that status has room for, newest first. Of the ended ones it keeps the latest.
 // Of the open ones it keeps those that have started, so that waiting Machines evict no remediation.
 func Listed(entries []v1beta1.Remediation) []v1beta1.Remediation {
-	open, closed := byEnd(entries)
-	return merged(open[:min(len(open), v1beta1.MaxOpenRemediations)], closed[:min(len(closed), v1beta1.MaxClosedRemediations)])
+	return limited(entries, func(*v1beta1.Remediation) bool { return false })
 }
 
 // remembered returns the entries that the process keeps: those that status lists, all running remediations, and
 // all deletions of Machines that still exist.
 func (h *History) remembered(entries []v1beta1.Remediation) []v1beta1.Remediation {
+	return limited(entries, func(entry *v1beta1.Remediation) bool {
+		if !ended(entry) {
+			return entry.Started != nil
+		}
+		return entry.RemediationType == v1beta1.RemediationMachineDeletion && h.Machines.Named(entry.Machine) != nil
+	})
+}
+
+// limited returns the entries that status has room for, and those to keep, newest first.
+func limited(entries []v1beta1.Remediation, keep func(*v1beta1.Remediation) bool) (kept []v1beta1.Remediation) {
 	open, closed := byEnd(entries)
-	started := slices.IndexFunc(open, func(entry v1beta1.Remediation) bool { return entry.Started == nil })
-	if started < 0 {
-		started = len(open)
-	}
-	listed := min(len(closed), v1beta1.MaxClosedRemediations)
-	for _, entry := range closed[listed:] {
-		if h.Machines.Named(entry.Machine) != nil && entry.RemediationType == v1beta1.RemediationMachineDeletion {
-			closed[listed] = entry
-			listed++
+	add := func(list []v1beta1.Remediation, room int) {
+		for i := range list {
+			if i < room || keep(&list[i]) {
+				kept = append(kept, list[i])
+			}
 		}
 	}
-	return merged(open[:min(len(open), max(started, v1beta1.MaxOpenRemediations))], closed[:listed])
+	add(open, v1beta1.MaxOpenRemediations)
+	add(closed, v1beta1.MaxClosedRemediations)
+	slices.SortStableFunc(kept, newestFirst)
+	return kept
 }
 
 // byEnd returns the open entries, started ones first, and the ended entries, the latest end first.
@@ -363,12 +356,6 @@ func byEnd(entries []v1beta1.Remediation) (open, closed []v1beta1.Remediation) {
 		return cmp.Or(endOf(&b).Compare(endOf(&a).Time), newestFirst(a, b))
 	})
 	return open, closed
-}
-
-func merged(open, closed []v1beta1.Remediation) []v1beta1.Remediation {
-	all := slices.Concat(open, closed)
-	slices.SortStableFunc(all, newestFirst)
-	return all
 }
 
 func newestFirst(a, b v1beta1.Remediation) int {

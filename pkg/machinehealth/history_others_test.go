@@ -4,12 +4,14 @@
 package machinehealth
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
@@ -21,23 +23,22 @@ func TestHistoryOfOthers(t *testing.T) {
 	deleting := target(machine("m", deletingMachine), verdict(Deleting))
 	excluded := func(t *Target) { t.Obstacles.Excluded = true }
 	for name, tc := range map[string]struct {
-		before Target
-		change func(*ledger)
-		want   int
+		before  Target
+		outcome remediation.Outcome
+		unsure  sets.Set[string]
+		want    int
 	}{
-		"it waits, and is deleted":                        {before: target(machine("m"), excluded)},
-		"its deletion was announced, and refused":         {before: target(machine("m"))},
-		"announced, and the answer was lost":              {before: target(machine("m")), change: func(l *ledger) { l.unsure = map[string]bool{"m": true} }, want: 1},
-		"announced by a process that has died":            {before: target(machine("m")), change: func(l *ledger) { l.known = nil }, want: 1},
-		"it waits in a process that has died, is deleted": {before: target(machine("m"), excluded), change: func(l *ledger) { l.known = nil }},
+		"it waits, and is deleted":                {before: target(machine("m"), excluded)},
+		"its deletion was announced, and refused": {before: target(machine("m")), outcome: remediation.Outcome{Result: remediation.Refused}},
+		"announced, and the answer was lost":      {before: target(machine("m")), outcome: remediation.Outcome{Result: remediation.Unknown, Err: errors.New("lost")}, unsure: sets.New("m"), want: 1},
+		"announced by a process that has died":    {before: target(machine("m")), outcome: accepted, want: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			l := newLedger()
-			l.see(tc.before, remediation.Outcome{})
-			if tc.change != nil {
-				tc.change(l)
-			}
+			l.unsure = tc.unsure
+			l.see(tc.before, tc.outcome)
+			l.known = nil
 			shown := *l
 			require.Len(t, l.after(time.Minute).see(deleting, remediation.Outcome{}), tc.want, "being deleted")
 			delete(shown.machines, "m")

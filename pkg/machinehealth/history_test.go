@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
@@ -29,7 +30,7 @@ type ledger struct {
 	healthy  map[string]bool
 	noNode   map[string]bool
 	known    map[string]bool // At the sync before.
-	unsure   map[string]bool
+	unsure   sets.Set[string]
 	recheck  time.Time
 }
 
@@ -42,9 +43,16 @@ func (l *ledger) sync(results ...TargetResult) []v1beta1.Remediation {
 	l.entries = l.policy.NewEntries(results, l.entries, l.now)
 	h := History{
 		Before: l.history, Results: results, Entries: l.entries, Machines: NewMachines(slices.Collect(maps.Values(l.machines))), Now: l.now,
-		Known: func(name string) bool { return l.known[name] }, First: l.known == nil, Requested: func(name string) bool { return l.known == nil || l.unsure[name] }, Healthy: func(name string) bool { return l.healthy[name] }, NodeExists: func(name string) bool { return !l.noNode[name] },
+		Known: func(name string) bool { return l.known[name] }, First: l.known == nil, Unsure: l.unsure, Healthy: func(name string) bool { return l.healthy[name] }, NodeExists: func(name string) bool { return !l.noNode[name] },
 	}
 	l.history, l.recheck = h.Update()
+	for _, result := range results { // The next sync sees it.
+		if m := result.Plan.Target.Machine; result.Outcome.Result == remediation.Requested && result.Plan.Type == v1beta1.RemediationMachineDeletion && !m.Deleting() {
+			deleting := *m
+			deleting.DeletionTimestamp = new(metav1.NewTime(l.now))
+			l.machines[m.Name] = &deleting
+		}
+	}
 	l.known = map[string]bool{}
 	for name := range l.machines {
 		l.known[name] = true
@@ -86,7 +94,7 @@ func TestHistoryOfDeletion(t *testing.T) {
 	l := newLedger()
 	row := l.see(target(machine("m")), accepted)[0]
 	require.Equal(t, v1beta1.Remediation{
-		TargetKind: "Node", TargetName: "m-node", Machine: "m", ConditionType: "Ready", ConditionStatus: "Unknown", Detected: metav1.NewTime(epoch),
+		TargetKind: "Node", TargetName: "m-node", Machine: "m", Node: "m-node", ConditionType: "Ready", ConditionStatus: "Unknown", Detected: metav1.NewTime(epoch),
 		Started: new(metav1.NewTime(epoch.Add(10 * time.Minute))), RemediationType: "machineDeletion", Owner: "set-uid",
 	}, row)
 	require.Equal(t, epoch.Add(10*time.Minute+24*time.Hour), l.recheck, "P2: the sync wakes up to close it")
@@ -123,29 +131,33 @@ func TestHistoryOfSlowDeletion(t *testing.T) {
 }
 
 // TestHistoryAnnouncesDeletions: the announcement before a deletion is enough for its history, also if the
-// process dies before it reports the deletion (P8, spec M16.2).
+// process dies before it reports the deletion. What is announced and not requested is no remediation (P8, spec M16.2).
 func TestHistoryAnnouncesDeletions(t *testing.T) {
 	t.Parallel()
-	l := newLedger()
-	row := l.see(target(machine("m")), remediation.Outcome{})[0] // What is written before it acts.
-	require.Equal(t, v1beta1.RemediationMachineDeletion, row.RemediationType)
-	require.Equal(t, "set-uid", row.Owner)
-	require.Nil(t, row.Started)
-
-	l.known = nil
+	announced := func() *ledger {
+		l := newLedger()
+		l.see(target(machine("m")), accepted)
+		l.known = nil
+		return l.after(time.Minute)
+	}
+	l := announced()
 	delete(l.machines, "m") // Another process finds it gone.
-	row = l.after(time.Minute).sync()[0]
-	require.Equal(t, []int{0, 11, -1, -1}, entryTimes(row), "started is when it was detected")
+	row := l.sync()[0]
+	require.Equal(t, []int{10, 11, -1, -1}, entryTimes(row), "started is when it was announced")
 	l.machines["r"], l.healthy["r"] = machine("r", createdAt(epoch.Add(11*time.Minute))), true
 	row = l.after(time.Minute).sync()[0]
 	require.Equal(t, "r", row.Replacement)
 	require.Equal(t, 12, at(row.Finished))
 
-	held := newLedger(blocked)
-	row = held.see(target(machine("m")), remediation.Outcome{})[0]
-	require.Empty(t, row.RemediationType, "nothing is announced that does not begin")
-	delete(held.machines, "m")
-	require.Empty(t, held.after(time.Minute).sync(), "somebody else has deleted it")
+	l = announced()
+	l.machines["m"] = machine("m")
+	require.Empty(t, l.sync(), "it is there, and healthy")
+
+	l = announced()
+	row = l.see(target(machine("m")), remediation.Outcome{Result: remediation.Refused})[0]
+	require.Equal(t, []int{-1, -1, -1, -1}, entryTimes(row))
+	require.Empty(t, row.RemediationType)
+	require.Empty(t, row.Owner)
 }
 
 // TestHistoryOfOtherTriggers: the target is the Machine where no condition was the trigger (spec M16.2).

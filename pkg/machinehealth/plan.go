@@ -30,8 +30,8 @@ type Policy struct {
 	// Template is that of the strategy, nil if it cannot be used. TemplateProblem says why.
 	Template        *object.Template
 	TemplateProblem string
-	// Unavailable is set while the API server serves no Machines: then there is no target.
-	Unavailable *Unavailable
+	// Unavailable is condition RemediationAllowed while the API server serves no Machines: then there is no target.
+	Unavailable *v1beta1.Condition
 	// Terminating: the MachineHealthCheck is being deleted.
 	Terminating bool
 	// ClockUntrusted: the clock is too far ahead of that of the API server.
@@ -94,7 +94,11 @@ type planner struct {
 func (p *Policy) plan(target *Target, withheld *remediation.Withholding, now time.Time) Plan {
 	node := &remediation.Node{
 		Name: target.Machine.SlotName(), ControlPlane: target.ControlPlane, Own: target.Own, Lease: target.Lease,
-		Verdict: health.Verdict{Deadline: target.UnhealthySince},
+		Verdict:     health.Verdict{Type: target.Verdict.Type, Status: target.Verdict.Status, Deadline: target.Verdict.Deadline, Doubt: target.Verdict.Doubt},
+		LastFailure: target.LastFailure,
+	}
+	if target.Verdict.State == Unhealthy {
+		node.Verdict.Deadline = target.UnhealthySince
 	}
 	if target.Node != nil {
 		node.ResourceVersion = target.Node.ResourceVersion
@@ -117,9 +121,9 @@ func (p *planner) decide() {
 	case t.Verdict.State == Unhealthy:
 		p.remediate()
 	case t.Verdict.State == SoonUnhealthy:
-		p.setReason(v1alpha1.DecidedSoonUnhealthy, t.Verdict.Deadline)
+		p.SetReason(v1alpha1.DecidedSoonUnhealthy, t.Verdict.Deadline)
 	case t.Verdict.State == NotStarted:
-		p.setReason(v1beta1.DecidedNotStarted, t.Verdict.Deadline)
+		p.SetReason(v1beta1.DecidedNotStarted, t.Verdict.Deadline)
 	case len(t.Own) > 0:
 		p.cleanUp() // It has recovered.
 	case t.externallyRemediated():
@@ -129,28 +133,20 @@ func (p *planner) decide() {
 	}
 }
 
-func (p *planner) do(actions ...remediation.Action) { p.Actions = append(p.Actions, actions...) }
-
-func (p *planner) setReason(reason v1alpha1.DecisionReason, until time.Time) {
-	p.Reason, p.Until = reason, until
-}
-
 // goOn records that a remediation goes on for this reason, and when it is overdue. An overdue remediation does not
 // end, because nothing is known of the host (spec M12.6).
 func (p *planner) goOn(reason v1alpha1.DecisionReason) {
-	p.setReason(reason, time.Time{})
+	p.SetReason(reason, time.Time{})
 	if p.Target.Begun.IsZero() {
 		return
 	}
 	if due := p.Target.Begun.Add(maxRemediation); p.now.Before(due) {
-		p.setReason(reason, due)
-		p.recheckAt(due)
+		p.SetReason(reason, due)
+		p.RecheckAt(due)
 		return
 	}
-	p.setReason(v1beta1.DecidedRemediationOverdue, time.Time{})
+	p.SetReason(v1beta1.DecidedRemediationOverdue, time.Time{})
 }
-
-func (p *planner) recheckAt(t time.Time) { p.Recheck = health.Earliest(p.Recheck, t) }
 
 // cleanUp deletes the own remediation objects of a target that has recovered or is gone, or all of
 // them if the MachineHealthCheck is being deleted (spec M12.5, M3.5).
@@ -161,14 +157,14 @@ func (p *planner) cleanUp() {
 	case own[0].Deleting():
 		p.goOn(v1alpha1.DecidedAwaitingDeletion)
 	default:
-		p.setReason(v1alpha1.DecidedAwaitingDeletion, time.Time{})
+		p.SetReason(v1alpha1.DecidedAwaitingDeletion, time.Time{})
 	}
 	left := slices.DeleteFunc(slices.Clone(p.Target.Own), func(cr *object.CR) bool { return cr.Deleting() || p.Target.DeletionRequested[cr.UID] })
 	if len(left) > 0 && !p.Terminating {
-		p.do(remediation.Confirm{})
+		p.Do(remediation.Confirm{})
 	}
 	for _, cr := range left {
-		p.do(remediation.Delete{CR: cr})
+		p.Do(remediation.Delete{CR: cr})
 	}
 }
 
@@ -183,7 +179,7 @@ func (p *planner) remediate() {
 	case t.externallyRemediated() && !t.Machine.Failed():
 		p.goOn(v1beta1.DecidedExternalRemediation)
 	case t.Unselected:
-		p.setReason(v1alpha1.DecidedUnselected, time.Time{})
+		p.SetReason(v1alpha1.DecidedUnselected, time.Time{})
 	default:
 		p.begin()
 	}
@@ -199,28 +195,28 @@ func (p *planner) begin() {
 	if reason := p.refusal(); reason != "" {
 		p.refuse(reason)
 		if reason == v1alpha1.DecidedClusterUpgrading {
-			p.recheckAt(p.now.Add(refusalRecheck))
+			p.RecheckAt(p.now.Add(refusalRecheck))
 			if end := p.Target.Obstacles.UpdateEnds; !p.Upgrading {
 				p.Until = end
-				p.recheckAt(end)
+				p.RecheckAt(end)
 			}
 		}
 		if end := p.patientUntil(); reason == v1alpha1.DecidedGateClosed && !end.IsZero() {
 			p.Until = end
-			p.recheckAt(end)
+			p.RecheckAt(end)
 		}
 		if reason == v1alpha1.DecidedVanished {
 			p.Until = p.Target.repeatable()
-			p.recheckAt(p.Until)
+			p.RecheckAt(p.Until)
 		}
 		return
 	}
 	p.Candidate = true
 	if p.Withheld != nil {
 		p.refuse(p.Withheld.Reason)
-		p.recheckAt(p.now.Add(refusalRecheck))
+		p.RecheckAt(p.now.Add(refusalRecheck))
 		if p.Until = p.Withheld.Until; !p.Until.IsZero() {
-			p.recheckAt(p.Until)
+			p.RecheckAt(p.Until)
 		}
 		return
 	}
@@ -234,9 +230,9 @@ func (p *planner) begin() {
 	lease, free := p.acquire()
 	if !free {
 		p.refuse(v1alpha1.DecidedLeaseTaken)
-		p.recheckAt(p.now.Add(refusalRecheck))
+		p.RecheckAt(p.now.Add(refusalRecheck))
 		if end, complete := remediation.LeaseEnd(p.Target.Lease); complete {
-			p.recheckAt(end.Add(1))
+			p.RecheckAt(end.Add(1))
 		}
 		return
 	}
@@ -245,7 +241,7 @@ func (p *planner) begin() {
 		return
 	}
 	if lease != nil {
-		p.do(remediation.WriteLease{Lease: lease})
+		p.Do(remediation.WriteLease{Lease: lease})
 	}
 	p.start(deletion)
 }
@@ -255,14 +251,14 @@ func (p *planner) start(deletion bool) {
 	machine := p.Target.Machine
 	switch {
 	case deletion:
-		p.setReason(v1beta1.DecidedMachineDeleting, time.Time{})
-		p.do(remediation.Confirm{}, remediation.DeleteMachine{Machine: machine.Reference()})
+		p.SetReason(v1beta1.DecidedMachineDeleting, time.Time{})
+		p.Do(remediation.Confirm{}, remediation.DeleteMachine{Machine: machine.Reference()})
 	case p.Criteria.Strategy == Annotate:
-		p.setReason(v1beta1.DecidedExternalRemediation, time.Time{})
-		p.do(remediation.Confirm{}, remediation.RequestExternal{Machine: machine.Reference()})
+		p.SetReason(v1beta1.DecidedExternalRemediation, time.Time{})
+		p.Do(remediation.Confirm{}, remediation.RequestExternal{Machine: machine.Reference()})
 	default:
-		p.setReason(v1alpha1.DecidedStepRunning, time.Time{})
-		p.do(remediation.Confirm{}, remediation.Create{Object: p.render()})
+		p.SetReason(v1alpha1.DecidedStepRunning, time.Time{})
+		p.Do(remediation.Confirm{}, remediation.Create{Object: p.render()})
 	}
 }
 
@@ -310,7 +306,7 @@ func (p *planner) backsOff() bool {
 	}
 	p.refuse(v1beta1.DecidedBackOff)
 	p.Until = due
-	p.recheckAt(due)
+	p.RecheckAt(due)
 	return true
 }
 
@@ -332,7 +328,7 @@ func (p *planner) render() *unstructured.Unstructured {
 // refuse records why the due remediation does not begin.
 func (p *planner) refuse(reason v1alpha1.DecisionReason) {
 	p.Refused = true
-	p.setReason(reason, time.Time{})
+	p.SetReason(reason, time.Time{})
 }
 
 // endStrategy removes the second key once the consumer has removed the first (spec M11.2).
@@ -340,7 +336,7 @@ func (p *planner) endStrategy() {
 	t := p.Target
 	needless := t.Gone || t.Unselected || t.deleting() || (p.begins() && p.Criteria.Strategy != Template)
 	if !needless && t.Machine.Has(v1beta1.AnnotationRemediationStrategy) && !t.externallyRemediated() {
-		p.do(remediation.EndExternal{Machine: t.Machine.Reference()})
+		p.Do(remediation.EndExternal{Machine: t.Machine.Reference()})
 	}
 }
 
@@ -354,9 +350,9 @@ func (p *planner) postpone() {
 	}
 	if p.begins() {
 		p.Refused = true
-		p.setReason(cmp.Or(p.Target.LastFailed, v1alpha1.DecidedUpdateFailed), time.Time{})
+		p.SetReason(cmp.Or(p.Target.LastFailed, v1alpha1.DecidedUpdateFailed), time.Time{})
 	} else if p.Target.LastFailed != "" { // Otherwise the target does not wait for a failed write.
-		p.setReason(p.Target.LastFailed, time.Time{})
+		p.SetReason(p.Target.LastFailed, time.Time{})
 	}
 	p.Actions = nil
 }
@@ -381,19 +377,19 @@ func (p *planner) keepLease() {
 	}
 	if !unsure && (keeper == nil || !p.keepsLease(keeper)) {
 		if !p.now.Before(p.Target.RetryAt) {
-			p.do(remediation.ReleaseLease{Lease: lease})
+			p.Do(remediation.ReleaseLease{Lease: lease})
 		}
 		return
 	}
 	if renewed := remediation.RenewLease(lease, leaseDuration, p.now); renewed != nil {
-		p.do(remediation.WriteLease{Lease: renewed})
+		p.Do(remediation.WriteLease{Lease: renewed})
 		lease = renewed
 	}
 	due := remediation.RenewalDue(lease)
 	if !p.now.Before(due) {
 		due = p.now.Add(time.Second)
 	}
-	p.recheckAt(due)
+	p.RecheckAt(due)
 }
 
 // objectTarget returns the target of a remediation object.

@@ -133,7 +133,7 @@ func (p *Policy) conditions(in *StatusInput) []v1beta1.Condition {
 	allowed := v1beta1.Condition{Type: v1beta1.ConditionRemediationAllowed, Status: corev1.ConditionTrue}
 	switch {
 	case p.Unavailable != nil:
-		allowed = p.Unavailable.condition()
+		allowed = *p.Unavailable
 	case !p.Summary.Allowed():
 		allowed = v1beta1.Condition{
 			Type: v1beta1.ConditionRemediationAllowed, Status: corev1.ConditionFalse, Severity: v1beta1.SeverityWarning,
@@ -168,7 +168,7 @@ func (p *Policy) conditions(in *StatusInput) []v1beta1.Condition {
 func (p *Policy) stalled() *v1beta1.Condition {
 	switch {
 	case p.Unavailable != nil:
-		return p.Unavailable.stalled()
+		return stalledBy(p.Unavailable)
 	case p.Criteria.Problem != "":
 		return newStalled(string(v1alpha1.DecidedInvalidSpec), p.Criteria.Problem)
 	case p.Criteria.Strategy == Template && p.Template == nil && p.TemplateProblem != "":

@@ -86,25 +86,21 @@ func remediated(machine *Machine, own []*object.CR) bool {
 // maxRemediation is how long a remediation may take until it counts as overdue (spec M12.6).
 const maxRemediation = 30 * time.Minute
 
-// begunAt returns when the remediation of the target began: the deletion of the Machine, the remediation object or its
-// deletion, or the annotation that asks another controller. The times come from the API server, except that of the
-// annotation: it counts from when status first reported it. entry is what status says, nil if nothing. deleted means
-// that the MachineHealthCheck has requested the deletion.
-func (t *Target) begunAt(entry *v1beta1.UnhealthyMachine, deleted bool) time.Time {
+// begunAt returns when the remediation of the target began: the deletion of its remediation object, the object, or what
+// the history shows. That of a Machine that others delete is not ours.
+func (t *Target) begunAt(history begun) time.Time {
 	switch {
-	case t.Verdict.State == Deleting && deleted:
-		return t.Machine.DeletionTimestamp.Time
 	case t.Verdict.State == Deleting:
+		if d := history.deletion; d != nil && (!ended(d) || d.Started.Equal(t.Machine.DeletionTimestamp)) {
+			return t.Machine.DeletionTimestamp.Time
+		}
 		return time.Time{}
 	case len(t.Own) > 0 && t.Own[0].Deleting():
 		return t.Own[0].DeletionTimestamp.Time
 	case len(t.Own) > 0:
 		return t.Own[0].CreationTimestamp.Time
-	case !t.externallyRemediated() || entry == nil:
-	case entry.Decision.Reason == v1beta1.DecidedExternalRemediation:
-		return entry.Decision.Since.Time
-	case entry.Decision.Reason == v1beta1.DecidedRemediationOverdue:
-		return entry.Decision.Since.Add(-maxRemediation)
+	case t.externallyRemediated():
+		return history.external
 	}
 	return time.Time{}
 }

@@ -15,34 +15,38 @@ import (
 	"github.com/nhc-controller/nhc-controller/test/objecttest"
 )
 
-// TestBegunAt: since when a remediation runs is told by times of the API server, except for an annotation (spec M12.6).
+// TestBegunAt: since when a remediation runs is told by its object, or by the history (spec M12.6).
 func TestBegunAt(t *testing.T) {
 	t.Parallel()
-	said := func(reason v1alpha1.DecisionReason) *v1beta1.UnhealthyMachine {
-		return &v1beta1.UnhealthyMachine{Decision: v1alpha1.Decision{Reason: reason, Since: metav1.NewTime(epoch.Add(time.Hour))}}
-	}
-	deleted := machine("m", deletingMachine).DeletionTimestamp.Time
+	deleted := machine("m", deletingMachine).DeletionTimestamp
 	own, going := cr("m"), cr("m", objecttest.Deleting)
+	deletion := func(started, finished *metav1.Time) []v1beta1.Remediation {
+		return []v1beta1.Remediation{{Machine: "m", RemediationType: v1beta1.RemediationMachineDeletion, Started: started, Finished: finished}}
+	}
+	external := func(finished *metav1.Time) []v1beta1.Remediation {
+		return []v1beta1.Remediation{{Machine: "m", RemediationType: v1beta1.RemediationExternal, Started: new(metav1.NewTime(epoch.Add(time.Hour))), Finished: finished}}
+	}
+	requested := new(metav1.NewTime(deleted.Add(-time.Second)))
 	for name, tc := range map[string]struct {
 		target  Target
-		entry   *v1beta1.UnhealthyMachine
-		deleted bool
+		history []v1beta1.Remediation
 		want    time.Time
 	}{
-		"nothing is under way":             {target: target(machine("m"))},
-		"a deletion of ours":               {target: target(machine("m", deletingMachine), verdict(Deleting)), deleted: true, want: deleted},
-		"a deletion by others":             {target: target(machine("m", deletingMachine), verdict(Deleting))},
-		"a CR":                             {target: target(machine("m"), with(own)), want: own.CreationTimestamp.Time},
-		"the deletion of a CR":             {target: target(machine("m"), with(going)), want: going.DeletionTimestamp.Time},
-		"an annotation that was seen":      {target: target(machine("m", firstKey)), entry: said(v1beta1.DecidedExternalRemediation), want: epoch.Add(time.Hour)},
-		"an annotation that is overdue":    {target: target(machine("m", firstKey)), entry: said(v1beta1.DecidedRemediationOverdue), want: epoch.Add(30 * time.Minute)},
-		"an annotation that is new":        {target: target(machine("m", firstKey)), entry: said(v1alpha1.DecidedLeaseTaken)},
-		"an annotation without any entry":  {target: target(machine("m", firstKey))},
-		"what was said of one without any": {target: target(machine("m")), entry: said(v1beta1.DecidedExternalRemediation)},
+		"nothing is under way":                    {target: target(machine("m"))},
+		"a deletion of ours":                      {target: target(machine("m", deletingMachine), verdict(Deleting)), history: deletion(requested, nil), want: deleted.Time},
+		"a deletion of ours, which is replaced":   {target: target(machine("m", deletingMachine), verdict(Deleting)), history: deletion(deleted, deleted), want: deleted.Time},
+		"a deletion by others":                    {target: target(machine("m", deletingMachine), verdict(Deleting))},
+		"a deletion by others, after one of ours": {target: target(machine("m", deletingMachine), verdict(Deleting)), history: deletion(requested, requested)},
+		"a CR":                    {target: target(machine("m"), with(own)), want: own.CreationTimestamp.Time},
+		"the deletion of a CR":    {target: target(machine("m"), with(going)), want: going.DeletionTimestamp.Time},
+		"an annotation":           {target: target(machine("m", firstKey)), history: external(nil), want: epoch.Add(time.Hour)},
+		"an annotation by others": {target: target(machine("m", firstKey))},
+		"an annotation by others, after one of ours": {target: target(machine("m", firstKey)), history: external(deleted)},
+		"an annotation that is gone":                 {target: target(machine("m")), history: external(nil)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			require.Equal(t, tc.want, tc.target.begunAt(tc.entry, tc.deleted))
+			require.Equal(t, tc.want, tc.target.begunAt((&Input{History: tc.history}).started()["m"]))
 		})
 	}
 }
@@ -84,7 +88,7 @@ func TestVanished(t *testing.T) {
 			if tc.since != 0 {
 				since = epoch.Add(tc.since)
 			}
-			tc.target.Requested = (&Input{History: []v1beta1.Remediation{tc.entry}}).requested()[tc.target.Machine.Name]
+			tc.target.Requested = (&Input{History: []v1beta1.Remediation{tc.entry}}).started()[tc.target.Machine.Name].external
 			tc.target.SetVanished(since, epoch.Add(tc.now))
 			if tc.want == never {
 				require.Zero(t, tc.target.repeatable())

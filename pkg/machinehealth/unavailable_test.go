@@ -31,7 +31,7 @@ func TestUnavailable(t *testing.T) {
 		},
 		UnhealthyMachines: []v1beta1.UnhealthyMachine{{Name: "a"}},
 	}}
-	status := forbidden.Amend(&StatusInput{Check: check, Now: changed})
+	status := Amend(forbidden, &StatusInput{Check: check, Now: changed})
 	require.Equal(t, v1beta1.Condition{
 		Type: v1beta1.ConditionRemediationAllowed, Status: corev1.ConditionFalse, Severity: v1beta1.SeverityError, Reason: "MachinesForbidden",
 		Message: "Remediation is not allowed, the controller has no permission to list machines.machine.openshift.io", LastTransitionTime: metav1.NewTime(changed),
@@ -42,24 +42,24 @@ func TestUnavailable(t *testing.T) {
 		Message: status.Conditions[1].Message, LastTransitionTime: metav1.NewTime(changed),
 	}, status.Conditions[2], "M16.4")
 	unreadable := MachinesUnreadable(schema.GroupKind{Kind: "Machine"}, errors.New("slow"))
-	require.Len(t, unreadable.Amend(&StatusInput{Check: check, Now: changed}).Conditions, 2, "M16.4: it may end by itself")
+	require.Len(t, Amend(unreadable, &StatusInput{Check: check, Now: changed}).Conditions, 2, "M16.4: it may end by itself")
 	require.Equal(t, corev1.ConditionTrue, check.Status.Conditions[1].Status, "that of a cache is not changed")
 	require.Equal(t, int32(0), *status.RemediationsAllowed)
 	require.Equal(t, 2, *status.CurrentHealthy, "what was known last")
 	require.Equal(t, check.Status.UnhealthyMachines, status.UnhealthyMachines)
 
-	events := forbidden.Events(&check.Status)
+	events := UnavailableEvents(forbidden, &check.Status)
 	require.Len(t, events, 1)
 	require.Equal(t, Event{
 		Type: corev1.EventTypeWarning, Reason: "RemediationSkipped", Action: "MachinesForbidden",
 		Note: "[remediation] Remediation is not allowed, the controller has no permission to list machines.machine.openshift.io",
 	}, events[0], "M17.1")
-	require.Empty(t, forbidden.Events(&status), "once")
+	require.Empty(t, UnavailableEvents(forbidden, &status), "once")
 
 	check.Status = status
-	require.Equal(t, status, forbidden.Amend(&StatusInput{Check: check, Now: changed.Add(time.Hour)}), "P3: nothing to write")
+	require.Equal(t, status, Amend(forbidden, &StatusInput{Check: check, Now: changed.Add(time.Hour)}), "P3: nothing to write")
 	check.Status = v1beta1.MachineHealthCheckStatus{}
-	require.Len(t, forbidden.Amend(&StatusInput{Check: check, Now: changed}).Conditions, 2, "a new one")
+	require.Len(t, Amend(forbidden, &StatusInput{Check: check, Now: changed}).Conditions, 2, "a new one")
 }
 
 // TestNotServed: without the Machine API there is no target, and the condition says so.

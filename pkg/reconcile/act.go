@@ -60,6 +60,9 @@ func (a *Acting) Act(ctx context.Context, plans []*remediation.NodePlan) []remed
 	})
 	for i, outcome := range outcomes {
 		results[i].Outcome = outcome
+		if cr := outcome.NewCR(); cr != nil {
+			a.ownNew(a.Check, cr)
+		}
 	}
 	return results
 }

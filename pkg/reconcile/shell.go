@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
@@ -58,6 +57,7 @@ type Shell struct {
 	LeaseCache cache.Indexer
 	// Writes are those that the caches may not show yet.
 	Writes staleness.Tracker
+	owned  owned
 	// Written are the sets of the further kinds that the controller writes.
 	Written []interface {
 		StoreOf(resource schema.GroupResource) (cache.Store, bool)
@@ -145,17 +145,6 @@ func (s *Shell) Owner(key cache.ObjectName, uid types.UID) object.Owner {
 	return object.Owner{
 		APIVersion: s.Checks.Resource.GroupVersion().String(), Kind: s.Checks.Kind, Namespace: key.Namespace, Name: key.Name, UID: uid,
 	}
-}
-
-// EndFormer deletes the CRs that a former health check has left: it is gone (uid is empty), or was created again.
-// remembered are its CRs as the process knows them.
-func (s *Shell) EndFormer(ctx context.Context, key cache.ObjectName, uid types.UID, crs map[schema.GroupKind]cache.Indexer, remembered sets.Set[types.UID]) error {
-	executor := execute.Executor{Client: s.Dynamic, Mapping: s.Mapping}
-	former := execute.Former{Present: s.Owner(key, uid), Checks: s.Checks.Resource, CRs: crs, Remembered: remembered}
-	if err := executor.EndFormer(ctx, &former); err != nil {
-		return fmt.Errorf("ending the remediations of a former %s: %w", s.Checks.Kind, err)
-	}
-	return nil
 }
 
 // DeleteLeases deletes leases, each bound to the version that was seen.

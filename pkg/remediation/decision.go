@@ -21,35 +21,17 @@ import (
 // The reason is empty for a node without a decision. Since is not set. The same plan and
 // outcome give the same decision, so that a change is visible.
 func (p *Policy) Decision(plan *NodePlan, outcome *Outcome) v1alpha1.Decision {
-	reason, until := plan.Reason, plan.Until
-	if reason == "" {
+	if plan.Reason == "" {
 		return v1alpha1.Decision{}
 	}
-	message := ""
+	reason, until, message := plan.Decided(outcome)
 	switch outcome.Result {
 	case Created, Adopted:
 		reason, message = v1alpha1.DecidedStepRunning, p.atWork(outcome.CR)
 		until = p.createdStepEnd(plan, outcome.CR)
-	case Failed, Unknown:
-		reason, until, message = outcome.Reason, time.Time{}, FailureMessage(outcome.Err.Error())
 	case Blocked:
-		reason, until, message = v1alpha1.DecidedForeignRemediation, time.Time{}, explainBlocker(outcome.CR)
-	case Relapsed:
-		until, message = time.Time{}, Relapse
-	case Recovered, Refused:
-		reason, until = outcome.Reason, time.Time{}
-	case StillDeleting:
-		reason, until = v1alpha1.DecidedAwaitingDeletion, time.Time{}
-	case LeaseLost:
-		if plan.Creates() || plan.Exhausted {
-			reason, until = v1alpha1.DecidedLeaseTaken, time.Time{}
-			message = fmt.Sprintf("Lease %s was written by another client just now", object.LeaseName(plan.Node.Name))
-		}
-	case Deferred:
-		if plan.Creates() || plan.Exhausted {
-			reason, until = v1alpha1.DecidedNextBatch, time.Time{}
-		}
-	case Requested: // Of Machines: machinehealth decides about them.
+		message = explainBlocker(outcome.CR)
+	default: // Decided knows them.
 	}
 	decision := v1alpha1.Decision{Type: reason.Type(), Reason: reason}
 	if outcome.NewCR() != nil || plan.works(outcome) {
@@ -63,8 +45,33 @@ func (p *Policy) Decision(plan *NodePlan, outcome *Outcome) v1alpha1.Decision {
 	return decision
 }
 
-// Relapse is the message of a decision after a live read that does not confirm the end of a remediation.
-const Relapse = "A live read does not show the recovery that the cache shows, so nothing is deleted"
+// Decided returns the reason of the decision after a plan was carried out, and until when it holds. It also returns the
+// message if the outcome has more to say than the reason. All is that of the plan if the outcome changes nothing. It
+// does not know what a CR that was created, or that is in the way, means.
+func (p *NodePlan) Decided(outcome *Outcome) (reason v1alpha1.DecisionReason, until time.Time, message string) {
+	switch outcome.Result {
+	case Failed, Unknown:
+		return outcome.Reason, time.Time{}, FailureMessage(outcome.Err.Error())
+	case Blocked:
+		return v1alpha1.DecidedForeignRemediation, time.Time{}, ""
+	case Relapsed:
+		return p.Reason, time.Time{}, "A live read does not show the recovery that the cache shows, so nothing is deleted"
+	case Recovered, Refused:
+		return outcome.Reason, time.Time{}, ""
+	case StillDeleting:
+		return v1alpha1.DecidedAwaitingDeletion, time.Time{}, ""
+	case LeaseLost:
+		if p.Creates() || p.Exhausted {
+			return v1alpha1.DecidedLeaseTaken, time.Time{}, fmt.Sprintf("Lease %s was written by another client just now", object.LeaseName(p.Node.Name))
+		}
+	case Deferred:
+		if p.Creates() || p.Exhausted {
+			return v1alpha1.DecidedNextBatch, time.Time{}, ""
+		}
+	default: // The plan was carried out.
+	}
+	return p.Reason, p.Until, ""
+}
 
 // Upgrading and Updating are the messages of decisions while the cluster, or the machine configuration of a node, is
 // updated.
@@ -111,10 +118,6 @@ func (p *Policy) explain(plan *NodePlan, reason v1alpha1.DecisionReason) string 
 		return p.explainStep(plan, reason)
 	case v1alpha1.DecidedAwaitingReplacement:
 		return "The Node is gone, and its remediator is expected to replace it"
-	case v1alpha1.DecidedControlPlaneBusy:
-		return "Another control plane node is under remediation, or it is unknown whether one is"
-	case v1alpha1.DecidedEtcdQuorum:
-		return "etcd could lose its quorum without this node, or its state is unknown. A node without etcd needs label " + v1alpha1.LabelEtcd + "=false"
 	case v1alpha1.DecidedForeignRemediation:
 		return explainBlocker(plan.Blocker)
 	case v1alpha1.DecidedDisabled:
@@ -130,32 +133,12 @@ func (p *Policy) explain(plan *NodePlan, reason v1alpha1.DecisionReason) string 
 		return node.Constraints.MachineClaim
 	case v1alpha1.DecidedMachineUnreadable:
 		return "The Machine that would own the remediation object cannot be read at the moment"
-	case v1alpha1.DecidedLeaseTaken:
-		return fmt.Sprintf("Lease %s is held by %q", object.LeaseName(node.Name), LeaseHolder(node.Lease))
 	case v1alpha1.DecidedDryRun:
 		return plan.explainDryRun()
 	case v1alpha1.DecidedAwaitingDeletion:
 		return awaitedDeletions(node)
-	case v1alpha1.DecidedSoonUnhealthy:
-		if node.Verdict.NeverReported() {
-			return "The node has never reported: it has no condition Ready"
-		}
-		if node.Verdict.Deadline.IsZero() {
-			return fmt.Sprintf("Condition %s=%s has no lastTransitionTime, so the controller cannot know how long it has lasted", node.Verdict.Type, node.Verdict.Status)
-		}
-		message := fmt.Sprintf("Condition %s=%s has not lasted for its duration yet", node.Verdict.Type, node.Verdict.Status)
-		if node.Verdict.Doubt != "" {
-			message += ": " + node.Verdict.Doubt
-		}
-		return message
-	case v1alpha1.DecidedNextBatch:
-		return "The next sync begins it and follows immediately: many remediations begin at the same time, or the plan was outdated"
-	case v1alpha1.DecidedRecovering:
-		return "A live read shows that the Node is no longer unhealthy, and the watch has not reported it yet"
 	case v1alpha1.DecidedUnreadable:
 		return "Remediation objects that status lists cannot be read, and their remediators may still be working"
-	case v1alpha1.DecidedCreateFailed, v1alpha1.DecidedDeleteFailed, v1alpha1.DecidedUpdateFailed:
-		return FailureMessage(node.LastFailure)
 	case v1alpha1.DecidedHealthyDelay:
 		return p.explainDelay(node)
 	case v1alpha1.DecidedStepFailed:
@@ -166,8 +149,44 @@ func (p *Policy) explain(plan *NodePlan, reason v1alpha1.DecisionReason) string 
 		if rule := ruleOf(reason); rule != nil {
 			return rule.message(&p.Context)
 		}
+		return node.Explain(reason)
+	}
+}
+
+// Explain returns the message of a reason that means the same for nodes and Machines.
+func (n *Node) Explain(reason v1alpha1.DecisionReason) string {
+	switch reason {
+	case v1alpha1.DecidedControlPlaneBusy:
+		return "Another control plane node or Machine is under remediation, or it is unknown whether one is"
+	case v1alpha1.DecidedEtcdQuorum:
+		return "etcd could lose its quorum without this node, or its state is unknown. A node without etcd needs label " + v1alpha1.LabelEtcd + "=false"
+	case v1alpha1.DecidedLeaseTaken:
+		return fmt.Sprintf("Lease %s is held by %q", object.LeaseName(n.Name), LeaseHolder(n.Lease))
+	case v1alpha1.DecidedSoonUnhealthy:
+		return explainSoon(&n.Verdict)
+	case v1alpha1.DecidedNextBatch:
+		return "The next sync begins it and follows immediately: many remediations begin at the same time, or the plan was outdated"
+	case v1alpha1.DecidedRecovering:
+		return "A live read shows that it is no longer unhealthy, and the watch has not reported it yet"
+	case v1alpha1.DecidedCreateFailed, v1alpha1.DecidedDeleteFailed, v1alpha1.DecidedUpdateFailed:
+		return FailureMessage(n.LastFailure)
+	default:
 		return string(reason)
 	}
+}
+
+func explainSoon(v *health.Verdict) string {
+	if v.NeverReported() {
+		return "The node has never reported: it has no condition Ready"
+	}
+	if v.Deadline.IsZero() {
+		return fmt.Sprintf("Condition %s=%s has no lastTransitionTime, so the controller cannot know how long it has lasted", v.Type, v.Status)
+	}
+	message := fmt.Sprintf("Condition %s=%s has not lasted for its duration yet", v.Type, v.Status)
+	if v.Doubt != "" {
+		message += ": " + v.Doubt
+	}
+	return message
 }
 
 // explainStep describes a step that is under way.

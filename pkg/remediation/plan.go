@@ -167,11 +167,11 @@ func (p *Policy) plan(node *Node, withheld *Withholding, now time.Time) NodePlan
 		plan.recover()
 	case node.Verdict.State == health.SoonUnhealthy && node.Verdict.Type == "":
 		// No condition decides, because the spec has none (spec 4.2).
-		plan.setReason(v1alpha1.DecidedInvalidSpec, time.Time{})
+		plan.SetReason(v1alpha1.DecidedInvalidSpec, time.Time{})
 	case node.Verdict.State == health.SoonUnhealthy:
 		// It may soon be healthy or unhealthy. Until then nothing begins and nothing ends (spec
 		// 7.5).
-		plan.setReason(v1alpha1.DecidedSoonUnhealthy, node.Verdict.Deadline)
+		plan.SetReason(v1alpha1.DecidedSoonUnhealthy, node.Verdict.Deadline)
 	default:
 		plan.remediate()
 	}
@@ -212,14 +212,16 @@ type planner struct {
 	postponed bool
 }
 
-func (p *planner) do(actions ...Action) { p.Actions = append(p.Actions, actions...) }
+// Do adds actions.
+func (p *NodePlan) Do(actions ...Action) { p.Actions = append(p.Actions, actions...) }
 
-// setReason records the reason of the plan, and when time alone changes it.
-func (p *planner) setReason(reason v1alpha1.DecisionReason, until time.Time) {
+// SetReason records the reason of the plan, and when time alone changes it.
+func (p *NodePlan) SetReason(reason v1alpha1.DecisionReason, until time.Time) {
 	p.Reason, p.Until = reason, until
 }
 
-func (p *planner) recheckAt(t time.Time) { p.Recheck = health.Earliest(p.Recheck, t) }
+// RecheckAt records an instant at which time alone changes the plan.
+func (p *NodePlan) RecheckAt(t time.Time) { p.Recheck = health.Earliest(p.Recheck, t) }
 
 // target returns the target of a CR from a template.
 func (n *Node) target(template *object.Template) object.Target {
@@ -232,26 +234,26 @@ func (n *Node) deleting(cr *object.CR) bool { return cr.Deleting() || n.Deletion
 // recover plans the deletion of all CRs of a healthy node, after the delay (spec 16).
 func (p *planner) recover() {
 	if !p.Node.Constraints.Permissions().DeleteRecovered {
-		p.setReason(v1alpha1.DecidedDisabled, time.Time{})
+		p.SetReason(v1alpha1.DecidedDisabled, time.Time{})
 		return
 	}
 	if p.progress.remaining > 0 {
 		if due, delayed := p.healthyDelay(); delayed {
 			p.Delayed = true
-			p.setReason(v1alpha1.DecidedHealthyDelay, due)
-			p.recheckAt(due)
+			p.SetReason(v1alpha1.DecidedHealthyDelay, due)
+			p.RecheckAt(due)
 			return
 		}
 	}
 	switch {
 	case len(p.Node.Own) > 0:
-		p.setReason(v1alpha1.DecidedAwaitingDeletion, time.Time{})
+		p.SetReason(v1alpha1.DecidedAwaitingDeletion, time.Time{})
 	case len(p.Node.Unreadable) > 0:
-		p.setReason(v1alpha1.DecidedUnreadable, time.Time{})
+		p.SetReason(v1alpha1.DecidedUnreadable, time.Time{})
 	}
 	p.end(p.Node.Own)
 	if !p.DryRun && p.Node.ConfirmedHealthy && len(p.Node.Own) == 0 && len(p.Node.Unreadable) == 0 && !p.Node.Incomplete && !p.Node.OthersRemediate {
-		p.do(RemoveConfirmation{Node: p.Node.Name, UID: p.Node.UID})
+		p.Do(RemoveConfirmation{Node: p.Node.Name, UID: p.Node.UID})
 	}
 }
 
@@ -276,18 +278,18 @@ func (p *planner) healthyDelay() (due time.Time, delayed bool) {
 // cleanUp plans the actions after the deletion of the Node (spec 17.2, 17.3).
 func (p *planner) cleanUp() {
 	if !p.Node.Constraints.Permissions().CleanUp {
-		p.setReason(v1alpha1.DecidedDisabled, time.Time{})
+		p.SetReason(v1alpha1.DecidedDisabled, time.Time{})
 		return
 	}
 	if len(p.Node.Own) == 0 && len(p.Node.Unreadable) > 0 {
-		p.setReason(v1alpha1.DecidedUnreadable, time.Time{})
+		p.SetReason(v1alpha1.DecidedUnreadable, time.Time{})
 		return
 	}
-	p.setReason(v1alpha1.DecidedAwaitingDeletion, time.Time{})
+	p.SetReason(v1alpha1.DecidedAwaitingDeletion, time.Time{})
 	var ended []*object.CR
 	for _, cr := range p.Node.Own {
 		if cr.AwaitsReplacement() && !p.Node.deleting(cr) {
-			p.setReason(v1alpha1.DecidedAwaitingReplacement, time.Time{})
+			p.SetReason(v1alpha1.DecidedAwaitingReplacement, time.Time{})
 			continue
 		}
 		ended = append(ended, cr)
@@ -300,14 +302,14 @@ func (p *planner) cleanUp() {
 func (p *planner) end(crs []*object.CR) {
 	gone := p.Node.Constraints.NodeDeleted
 	if slices.ContainsFunc(crs, func(cr *object.CR) bool { return !p.Node.deleting(cr) }) {
-		p.do(Confirm{})
+		p.Do(Confirm{})
 	}
 	for _, cr := range crs {
 		if gone && cr.MayTimeOut() {
-			p.do(MarkTimedOut{CR: cr, At: p.now})
+			p.Do(MarkTimedOut{CR: cr, At: p.now})
 		}
 		if !p.Node.deleting(cr) {
-			p.do(Delete{CR: cr})
+			p.Do(Delete{CR: cr})
 		}
 	}
 }
@@ -331,7 +333,7 @@ func (p *planner) keepLease() {
 		// There may be a CR that status has never named (P5).
 		unsure := p.Node.Incomplete && len(p.Node.Recorded) == 0
 		if (held || abandoned) && !p.Creates() && !unsure {
-			p.do(ReleaseLease{Lease: lease})
+			p.Do(ReleaseLease{Lease: lease})
 		}
 		return
 	}
@@ -340,9 +342,9 @@ func (p *planner) keepLease() {
 		return
 	}
 	if renewed := p.renewal(); renewed != nil {
-		p.do(WriteLease{Lease: renewed})
+		p.Do(WriteLease{Lease: renewed})
 		lease = renewed
-		p.recheckAt(p.now.Add(p.renewalDuration()))
+		p.RecheckAt(p.now.Add(p.renewalDuration()))
 	}
 	p.recheckLease(lease)
 }
@@ -363,7 +365,7 @@ func (p *planner) recheckLease(lease *coordinationv1.Lease) {
 	if !p.now.Before(due) {
 		due = p.now.Add(time.Second)
 	}
-	p.recheckAt(due)
+	p.RecheckAt(due)
 }
 
 // renewalDuration returns T of the step that the node has reached. For CRs that cannot be
@@ -415,7 +417,7 @@ func (p *planner) postpone() {
 	p.Refused = p.Refused || p.Creates()
 	if p.waits() {
 		// The node may not have waited for the write when it failed, but now it does.
-		p.setReason(cmp.Or(p.Node.LastFailed, v1alpha1.DecidedUpdateFailed), time.Time{})
+		p.SetReason(cmp.Or(p.Node.LastFailed, v1alpha1.DecidedUpdateFailed), time.Time{})
 		p.Exhausted = false
 	}
 	p.Actions = nil

@@ -24,7 +24,7 @@ func (p *planner) remediate() {
 		if cr.MayTimeOut() && !p.Node.Constraints.Conflict {
 			// Another client deletes it although the node is unhealthy. The mark lets the
 			// remediator give up its finalizer (spec 13.8).
-			p.do(MarkTimedOut{CR: cr, At: p.now})
+			p.Do(MarkTimedOut{CR: cr, At: p.now})
 		}
 	}
 	p.passVanished()
@@ -33,13 +33,13 @@ func (p *planner) remediate() {
 		p.refuse(p.Node.Constraints.Refusal(true)) // A stored spec without any template.
 	case len(p.Node.Unreadable) > 0:
 		// A remediation object that cannot be read may still be at work.
-		p.setReason(v1alpha1.DecidedUnreadable, time.Time{})
+		p.SetReason(v1alpha1.DecidedUnreadable, time.Time{})
 	case p.progress.unknown:
 		// So may a CR that belongs to no step.
-		p.setReason(v1alpha1.DecidedStepRunning, time.Time{})
+		p.SetReason(v1alpha1.DecidedStepRunning, time.Time{})
 	case p.progress.remaining == 0 && len(p.progress.deleting) > 0:
 		// A new remediation waits until all old CRs are gone (P9).
-		p.setReason(v1alpha1.DecidedAwaitingDeletion, time.Time{})
+		p.SetReason(v1alpha1.DecidedAwaitingDeletion, time.Time{})
 	case p.progress.current == len(p.Steps):
 		p.exhaust(p.progress.last)
 		p.finish()
@@ -47,7 +47,7 @@ func (p *planner) remediate() {
 		p.wait()
 	case p.progress.deletes(p.progress.current):
 		// The CR of this step has to be gone first.
-		p.setReason(v1alpha1.DecidedAwaitingDeletion, time.Time{})
+		p.SetReason(v1alpha1.DecidedAwaitingDeletion, time.Time{})
 	default:
 		p.begin(p.progress.current)
 	}
@@ -56,7 +56,7 @@ func (p *planner) remediate() {
 // exhaust notes that no step is left after the last one, which has this CR, if any.
 func (p *planner) exhaust(last *object.CR) {
 	p.Exhausted = true
-	p.setReason(v1alpha1.DecidedNoTemplateLeft, time.Time{})
+	p.SetReason(v1alpha1.DecidedNoTemplateLeft, time.Time{})
 	if p.failed(last, p.Steps[len(p.Steps)-1]) {
 		p.setFailed(last, time.Time{})
 	}
@@ -65,7 +65,7 @@ func (p *planner) exhaust(last *object.CR) {
 // setFailed records that the last step has failed, according to its CR.
 func (p *planner) setFailed(cr *object.CR, until time.Time) {
 	p.Failed = cr
-	p.setReason(v1alpha1.DecidedStepFailed, until)
+	p.SetReason(v1alpha1.DecidedStepFailed, until)
 }
 
 // failed reports whether the remediator of a step has failed before it was told to stop
@@ -98,17 +98,17 @@ func (p *planner) wait() {
 	due := p.stepEnd(cr, step)
 	switch {
 	case cr.Succeeded == corev1.ConditionTrue:
-		p.setReason(v1alpha1.DecidedStepSucceeded, due)
+		p.SetReason(v1alpha1.DecidedStepSucceeded, due)
 	case !step.Escalating() && p.failed(cr, step):
 		p.setFailed(cr, due) // Nothing follows, so it is reported (spec 13.7).
 	default:
-		p.setReason(v1alpha1.DecidedStepRunning, due)
+		p.SetReason(v1alpha1.DecidedStepRunning, due)
 	}
 	if due.IsZero() {
 		return
 	}
 	if p.now.Before(due) {
-		p.recheckAt(due)
+		p.RecheckAt(due)
 		return
 	}
 	if !p.Node.Constraints.Permissions().EndStep {
@@ -118,7 +118,7 @@ func (p *planner) wait() {
 	next := p.progress.current + 1
 	if next < len(p.Steps) && p.progress.deletes(next) {
 		// The next step had a CR already. That has to be gone first.
-		p.setReason(v1alpha1.DecidedAwaitingDeletion, time.Time{})
+		p.SetReason(v1alpha1.DecidedAwaitingDeletion, time.Time{})
 		return
 	}
 	if next == len(p.Steps) {
@@ -131,16 +131,16 @@ func (p *planner) wait() {
 // endLast ends the last step. A classic one releases its lease (spec 14.7).
 func (p *planner) endLast(cr *object.CR, step Step) {
 	if p.DryRun {
-		p.setReason(v1alpha1.DecidedDryRun, time.Time{})
+		p.SetReason(v1alpha1.DecidedDryRun, time.Time{})
 		return
 	}
 	if renewed := p.renewal(); renewed != nil && !p.Node.RetryAt.IsZero() {
 		// An attempt has failed, and more may fail. The remediator works until one succeeds.
-		p.do(WriteLease{Lease: renewed})
+		p.Do(WriteLease{Lease: renewed})
 	}
-	p.do(Confirm{}, MarkTimedOut{CR: cr, At: p.now, EndsStep: true})
+	p.Do(Confirm{}, MarkTimedOut{CR: cr, At: p.now, EndsStep: true})
 	if !step.Escalating() {
-		p.do(ReleaseLease{Lease: p.Node.Lease})
+		p.Do(ReleaseLease{Lease: p.Node.Lease})
 	}
 	p.exhaust(cr)
 }
@@ -168,7 +168,7 @@ const refusalRecheck = time.Minute
 
 // hold notes why a step that is over may not be ended yet.
 func (p *planner) hold() {
-	p.setReason(p.Node.Constraints.Refusal(false), time.Time{})
+	p.SetReason(p.Node.Constraints.Refusal(false), time.Time{})
 	p.recheckUpgrade()
 }
 
@@ -177,10 +177,10 @@ func (p *planner) recheckUpgrade() {
 	if p.Reason != v1alpha1.DecidedClusterUpgrading {
 		return
 	}
-	p.recheckAt(p.now.Add(refusalRecheck))
+	p.RecheckAt(p.now.Add(refusalRecheck))
 	if !p.Node.Constraints.Upgrading {
 		p.Until = p.Node.Constraints.UpdateEnds
-		p.recheckAt(p.Until)
+		p.RecheckAt(p.Until)
 	}
 }
 
@@ -192,13 +192,13 @@ func (p *planner) finish() {
 		return
 	}
 	if p.now.Before(end) {
-		p.recheckAt(end)
+		p.RecheckAt(end)
 		return
 	}
 	if p.DryRun || !p.Node.Constraints.Permissions().EndStep {
 		return
 	}
-	p.do(ReleaseLease{Lease: p.Node.Lease})
+	p.Do(ReleaseLease{Lease: p.Node.Lease})
 }
 
 // begin plans the CR of a step, unless a check refuses it. The end of the earlier step
@@ -222,7 +222,7 @@ func (p *planner) begin(step int, end ...Action) {
 	if p.Withheld != nil {
 		p.refuseAndRecheck(p.Withheld.Reason)
 		if p.Until = p.Withheld.Until; !p.Until.IsZero() {
-			p.recheckAt(p.Until)
+			p.RecheckAt(p.Until)
 		}
 		return
 	}
@@ -234,14 +234,14 @@ func (p *planner) begin(step int, end ...Action) {
 	if p.Node.Machines.mayOwn(p.Templates[step]) && p.now.Before(p.Node.Machines.Deadline) {
 		p.refuse(v1alpha1.DecidedMachineUnreadable)
 		p.Until = p.Node.Machines.Deadline
-		p.recheckAt(p.Until)
+		p.RecheckAt(p.Until)
 		return
 	}
 	lease, free := p.acquire(p.Steps[step], first)
 	if !free {
 		p.refuseAndRecheck(v1alpha1.DecidedLeaseTaken)
 		if end, complete := LeaseEnd(p.Node.Lease); complete {
-			p.recheckAt(end.Add(1))
+			p.RecheckAt(end.Add(1))
 		}
 		return
 	}
@@ -251,20 +251,20 @@ func (p *planner) begin(step int, end ...Action) {
 		return
 	}
 	if lease != nil {
-		p.do(WriteLease{Lease: lease})
+		p.Do(WriteLease{Lease: lease})
 		p.recheckLease(lease)
 	}
-	p.do(Confirm{})
-	p.do(end...)
-	p.do(Create{Object: desired})
-	p.setReason(v1alpha1.DecidedStepRunning, time.Time{})
-	p.recheckAt(p.now.Add(p.Steps[step].Duration()))
+	p.Do(Confirm{})
+	p.Do(end...)
+	p.Do(Create{Object: desired})
+	p.SetReason(v1alpha1.DecidedStepRunning, time.Time{})
+	p.RecheckAt(p.now.Add(p.Steps[step].Duration()))
 }
 
 // refuse records why the due CR is not created.
 func (p *planner) refuse(reason v1alpha1.DecisionReason) {
 	p.Refused = true
-	p.setReason(reason, time.Time{})
+	p.SetReason(reason, time.Time{})
 	if reason == v1alpha1.DecidedStormActive {
 		p.Until = p.Context.StormEnd
 	}
@@ -273,7 +273,7 @@ func (p *planner) refuse(reason v1alpha1.DecisionReason) {
 // refuseAndRecheck does the same for a refusal that may end without an event.
 func (p *planner) refuseAndRecheck(reason v1alpha1.DecisionReason) {
 	p.refuse(reason)
-	p.recheckAt(p.now.Add(refusalRecheck))
+	p.RecheckAt(p.now.Add(refusalRecheck))
 }
 
 // blocker returns the foreign CR for the same node and template, or with the needed name

@@ -28,10 +28,10 @@ func (p *planner) remind() {
 			due = deleted
 		}
 		if p.now.Before(due) {
-			p.recheckAt(due)
+			p.RecheckAt(due)
 			continue
 		}
-		p.do(MarkTimedOut{CR: cr, At: p.now, Anew: true})
+		p.Do(MarkTimedOut{CR: cr, At: p.now, Anew: true})
 	}
 }
 

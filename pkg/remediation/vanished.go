@@ -74,7 +74,7 @@ func (p *planner) passVanished() {
 			return
 		}
 		if end := v.first.Add(step.Timeout); p.now.Before(end) {
-			p.recheckAt(end)
+			p.RecheckAt(end)
 			return
 		}
 		p.progress.current++
@@ -92,6 +92,6 @@ func (p *planner) pausesAfter(step Step) bool {
 	if p.note, p.Until = v.explain(), due; step.Escalating() {
 		p.Until = health.Earliest(due, v.first.Add(step.Timeout))
 	}
-	p.recheckAt(p.Until)
+	p.RecheckAt(p.Until)
 	return true
 }

@@ -212,7 +212,7 @@ var bugs = []bug{
 	},
 	{
 		name: "the cache alone says that a node has recovered", rule: "16.7", file: inPlan + "plan.go",
-		old: "return !p.Node.deleting(cr) }) {\n		p.do(Confirm{})\n", new: "return false }) {\n		p.do(Confirm{})\n",
+		old: "return !p.Node.deleting(cr) }) {\n		p.Do(Confirm{})\n", new: "return false }) {\n		p.Do(Confirm{})\n",
 	},
 	{
 		name: "a CR is deleted even if another has its name by now", rule: "16.1", file: inPlan + "execute/executor.go",

@@ -65,7 +65,7 @@ var machineBugs = []bug{
 	},
 	{
 		name: "a Machine is deleted without a last look", rule: "M8.4", file: inMachines + "plan.go", unit: inMachines,
-		old: "p.do(remediation.Confirm{}, remediation.DeleteMachine{", new: "p.do(remediation.DeleteMachine{",
+		old: "p.Do(remediation.Confirm{}, remediation.DeleteMachine{", new: "p.Do(remediation.DeleteMachine{",
 	},
 	{
 		name: "a remediation is there twice in the history", rule: "M16.2", file: inMachines + "history.go", unit: inMachines,
@@ -73,7 +73,7 @@ var machineBugs = []bug{
 	},
 	{
 		name: "the second key goes before the first", rule: "M11.2", file: inMachines + "plan.go", unit: inMachines,
-		old: " && !t.externallyRemediated() {\n		p.do(remediation.EndExternal", new: " {\n		p.do(remediation.EndExternal",
+		old: " && !t.externallyRemediated() {\n		p.Do(remediation.EndExternal", new: " {\n		p.Do(remediation.EndExternal",
 	},
 	{
 		name: "the first key is removed", rule: "M11.2", file: "pkg/remediation/execute/machine.go", unit: "pkg/remediation/execute/",
@@ -101,7 +101,7 @@ var machineBugs = []bug{
 	},
 	{
 		name: "a Node wakes only the MachineHealthChecks that select its Machine", rule: "M12.5", file: inMachineController + "handlers.go", unit: "test/simulation", run: "TestUnselectedRecovers",
-		old: "		c.Enqueue(c.selecting(machine)...)\n		c.enqueueOwnersOfCRs(machine)\n", new: "		c.Enqueue(c.selecting(machine)...)\n",
+		old: "			c.Enqueue(c.checksOf(cr)...) // They need not select it any more.\n		}\n	}\n}", new: "			_ = cr\n		}\n	}\n}",
 	},
 	{
 		name: "Machines that have not been read claim no Node", rule: "M15.1", file: inMachineController + "claims.go", unit: "test/simulation", run: "TestMachinesUnread",
@@ -145,6 +145,6 @@ var machineBugs = []bug{
 	},
 	{
 		name: "a remediation counts for the Node that its Machine named before", rule: "B5.2", file: inMachineController + "deletions.go", unit: "test/simulation", run: "TestRemediatedMachineNamesAnotherNode",
-		old: "machine != nil {\n		return machine.SlotName()\n	}\n	return one.name", new: "machine == nil {\n		return one.name\n	}\n	return one.name",
+		old: "		if machine != nil {\n			name = machine.SlotName()\n", new: "		if machine == nil {\n			name = cmp.Or(name)\n",
 	},
 }

@@ -6,13 +6,16 @@ package machinehealthcheck
 import (
 	"context"
 	"fmt"
+	"maps"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
@@ -32,7 +35,7 @@ func (c *Controller) act(ctx context.Context, s *snapshot, plans []machinehealth
 	for i := range acted {
 		results[i].Outcome = acted[i].Outcome
 	}
-	s.state.rememberOutcomes(results)
+	s.state.rememberOutcomes(results, c.Clock.Now())
 	c.EndReservations(s.check, s.reserved, acted)
 	reconcile.Retry(ctx, c.Shell, &s.state.attempts, acted, func(i int) string { return results[i].Plan.Target.Machine.Name })
 	return results
@@ -168,21 +171,33 @@ func (c *Controller) liveNode(ctx context.Context, name string) (*corev1.Node, m
 	return node, machinehealth.NodeExists, nil
 }
 
+// unsureFor is how long the deletion of a Machine may still show after its answer was lost.
+const unsureFor = time.Minute
+
 // rememberOutcomes keeps which deletions were requested, or may have been.
-func (s *checkState) rememberOutcomes(results []machinehealth.TargetResult) {
-	for _, result := range results {
-		machine, outcome := result.Plan.Target.Machine, result.Outcome
-		if result.Plan.Type == v1beta1.RemediationMachineDeletion && outcome.Result != "" {
-			s.unsure.Delete(machine.Name)
-			if outcome.Result == remediation.Requested {
-				s.deletionRequested[machine.UID] = true
-			}
-			if outcome.Result == remediation.Unknown {
-				s.unsure.Insert(machine.Name)
-			}
-		}
-		for _, cr := range outcome.Deleted {
-			s.deletionRequested[cr.UID] = true
+func (s *checkState) rememberOutcomes(results []machinehealth.TargetResult, now time.Time) {
+	maps.DeleteFunc(s.unsure, func(_ string, until time.Time) bool { return !now.Before(until) })
+	requested := map[types.UID]bool{}
+	keep := func(uid types.UID) {
+		if s.deletionRequested[uid] {
+			requested[uid] = true
 		}
 	}
+	for _, result := range results {
+		machine, outcome := result.Plan.Target.Machine, result.Outcome
+		keep(machine.UID)
+		for _, cr := range result.Plan.Target.Own {
+			keep(cr.UID)
+		}
+		switch deletion := result.Plan.Type == v1beta1.RemediationMachineDeletion; {
+		case deletion && outcome.Result == remediation.Requested:
+			requested[machine.UID] = true
+		case deletion && outcome.Result == remediation.Unknown:
+			s.unsure[machine.Name] = now.Add(unsureFor)
+		}
+		for _, cr := range outcome.Deleted {
+			requested[cr.UID] = true
+		}
+	}
+	s.deletionRequested = requested // This sync still has those before.
 }

@@ -10,14 +10,15 @@ import (
 	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/budget"
+	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/machinehealth"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
@@ -38,6 +39,20 @@ func (c *Controller) noteVerdicts(s *snapshot) {
 	s.state.notHealthy = now
 }
 
+// noteDeletions tells RemediationBudgets the deletions that may have changed, begun or ended since the last sync, and
+// returns when time ends one.
+func (c *Controller) noteDeletions(s *snapshot) (recheck time.Time) {
+	for _, one := range s.state.deletions {
+		c.Budgets.NodeChanged(one.name)
+	}
+	s.state.deletions = c.deletionsOf(s.check)
+	for _, one := range s.state.deletions {
+		c.Budgets.NodeChanged(one.name)
+		recheck = health.Earliest(recheck, one.until)
+	}
+	return recheck
+}
+
 // Observe returns what the MachineHealthChecks know of a node, or of a Machine without a Node, as
 // RemediationBudgets count it (spec B3).
 func (c *Controller) Observe(name string) budget.Observation {
@@ -46,9 +61,8 @@ func (c *Controller) Observe(name string) budget.Observation {
 	}
 	var observed budget.Observation
 	remediating := func(since time.Time) { observed.Merge(budget.Observation{Remediating: true, Started: since}) }
-	for machine, one := range c.deletionsOf(name) {
-		there := c.cachedMachine(machine.Namespace, machine.Name)
-		if !one.announced || there == nil || there.Deleting() {
+	for _, one := range c.deletions() {
+		if one.name == name {
 			remediating(one.started)
 		}
 	}
@@ -94,8 +108,8 @@ func (c *Controller) countCR(cr *object.CR) {
 
 // Remediating returns the names of everything under remediation. Its Machines may be gone.
 func (c *Controller) Remediating() (names []string) {
-	for machine, one := range c.deletions.all() {
-		names = append(names, c.countsBy(machine, one))
+	for _, one := range c.deletions() {
+		names = append(names, one.name)
 	}
 	for _, indexer := range c.Remediations.Caches() {
 		names = append(names, indexer.ListIndexFuncValues(crsByName)...)
@@ -105,10 +119,8 @@ func (c *Controller) Remediating() (names []string) {
 
 // judgedUnhealthy reports whether a MachineHealthCheck judges a Machine unhealthy or soon unhealthy.
 func (c *Controller) judgedUnhealthy(machine *machinehealth.Machine) bool {
-	checks, _ := c.checks.MachineHealthChecks(machine.Namespace).List(labels.Everything()) // A cache in memory has no errors.
-	return slices.ContainsFunc(checks, func(check *v1beta1.MachineHealthCheck) bool {
-		criteria := c.criteriaOf(check)
-		return criteria.Selects(machine) && notHealthy(c.judge(criteria, machine, false, c.Clock.Now()).State)
+	return slices.ContainsFunc(c.selecting(machine), func(check *v1beta1.MachineHealthCheck) bool {
+		return notHealthy(c.judge(c.criteriaOf(check), machine, c.Clock.Now()).State)
 	})
 }
 
@@ -134,11 +146,14 @@ func (c *Controller) MachineOf(name string) budget.Machine {
 // goneMachine returns what is known of a Machine that is gone and under remediation, for a process that has not seen
 // it: its namespace, and the labels of another Machine of its owner.
 func (c *Controller) goneMachine(name string) (gone budget.Machine) {
-	for machine, one := range c.deletionsOf(name) {
-		gone.Namespace = machine.Namespace
+	for _, one := range c.deletions() {
+		if one.name != name {
+			continue
+		}
+		gone.Namespace = one.namespace
 		for _, kind := range machineKinds {
 			if indexer, read := c.machines.LastCache(kind); read {
-				for _, other := range watches.Indexed[*machinehealth.Machine](indexer, cache.NamespaceIndex, machine.Namespace) {
+				for _, other := range watches.Indexed[*machinehealth.Machine](indexer, cache.NamespaceIndex, one.namespace) {
 					if owner := other.Owner(); owner != nil && owner.UID == one.owner {
 						gone.Labels = other.Labels
 					}
@@ -165,20 +180,13 @@ func (c *Controller) MachineNames() (names []string) {
 // MachinesReadable returns why Machines cannot be read: Machines of OpenShift, and those of Cluster API
 // if a MachineHealthCheck is about them. An API that is not served has no Machines.
 func (c *Controller) MachinesReadable() error {
-	wanted := c.machines.Kinds()
-	for _, kind := range machineKinds {
-		if !wanted.Has(kind) {
-			continue
-		}
-		switch _, err := c.machines.Cache(kind); {
-		case err == nil || meta.IsNoMatchError(err):
-		case errors.Is(err, watches.ErrPending):
+	return c.eachMachines(func(kind schema.GroupVersionKind) error {
+		_, err := c.machines.Cache(kind)
+		if err == nil || errors.Is(err, watches.ErrPending) {
 			return err
-		default:
-			return fmt.Errorf("reading %s: %w", kind.GroupKind(), err)
 		}
-	}
-	return nil
+		return fmt.Errorf("reading %s: %w", kind.GroupKind(), err)
+	})
 }
 
 // Names returns the keys of the MachineHealthChecks, none if another controller looks after them.

@@ -62,10 +62,9 @@ func (c *Controller) unreadClaim() string {
 
 // claiming returns the MachineHealthChecks that claim the Node of a Machine.
 func (c *Controller) claiming(machine *machinehealth.Machine) (names []string) {
-	checks, _ := c.checks.MachineHealthChecks(machine.Namespace).List(labels.Everything()) // A cache in memory has no errors.
-	for _, check := range checks {
-		if criteria := c.criteriaOf(check); criteria.Selects(machine) && !criteria.OnlyTermination() {
-			names = append(names, check.Namespace+"/"+check.Name)
+	for _, check := range c.selecting(machine) {
+		if !c.criteriaOf(check).OnlyTermination() {
+			names = append(names, keyOf(check).String())
 		}
 	}
 	return names

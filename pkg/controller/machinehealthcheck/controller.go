@@ -15,6 +15,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -65,19 +66,16 @@ type Controller struct {
 	machines, templates *watches.Set[schema.GroupVersionKind]
 	wantsMu             sync.Mutex // See wantKinds.
 
-	active  activity
-	dropped droppedFields
-	missing missingNodes
+	active activity
+	// dropped means that the served CRD does not know our status fields. The controller does not send them again until
+	// the CRD has changed (spec M3.2).
+	dropped atomic.Bool
+	missing sync.Map // Of true, by the name of a Node that a Machine names. See isMissing.
 	rounds  machinehealth.RoundsByOwner
-	// deletions are what RemediationBudgets count.
-	deletions deletions
-	states    sync.Map // Of *checkState, by cache.ObjectName.
-	read      sync.Map // Of *readCheck, by cache.ObjectName.
-	metrics   *metrics
+	states  sync.Map // Of *checkState, by cache.ObjectName.
+	read    sync.Map // Of *readCheck, by cache.ObjectName.
+	metrics *metrics
 }
-
-// releaseRetry is the time until a lease is released again.
-const releaseRetry = time.Second
 
 // New returns a controller that watches through the given informers, and others of its own. It starts
 // nothing: the caller calls Connect, starts the informers, then RunWatches and Run.

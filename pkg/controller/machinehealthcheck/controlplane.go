@@ -57,7 +57,7 @@ func (c *Controller) cachedSlotHolders(subject slot.Member) []slotHolder {
 			machines = append(machines, obj.(*machinehealth.Machine))
 		}
 	}
-	found, _ := c.slotHolders(machines, func(node string) (bool, error) { return c.missing.has(node), nil })
+	found, _ := c.slotHolders(machines, func(node string) (bool, error) { return c.isMissing(node), nil })
 	var remediated []slotHolder
 	for _, indexer := range c.Remediations.Caches() {
 		for _, cr := range watches.Indexed[*object.CR](indexer, crsByControlPlane, controlPlaneLabel) {

@@ -24,42 +24,29 @@ func TestDeletions(t *testing.T) {
 	deletion := func(started, finished *metav1.Time) v1beta1.Remediation {
 		return v1beta1.Remediation{RemediationType: v1beta1.RemediationMachineDeletion, Started: started, Finished: finished}
 	}
-	const unknown = -1
 	there := &machinehealth.Machine{}
 	deleting := &machinehealth.Machine{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: at(5)}}
 	for name, tc := range map[string]struct {
-		before  begun
 		entry   v1beta1.Remediation
 		machine *machinehealth.Machine
-		first   bool
 		now     int
 		want    bool
-		started int
 		until   *metav1.Time
 	}{
-		"requested, and the cache is behind":                 {entry: deletion(at(5), nil), machine: there, now: 5, want: true, started: 5, until: at(35)},
-		"the Machine is being deleted":                       {entry: deletion(at(5), nil), machine: deleting, now: 50, want: true, started: 5},
-		"it is, and the replacement is healthy":              {entry: deletion(at(5), at(7)), machine: deleting, now: 8, want: true, started: 5},
-		"another one of that name is being deleted":          {entry: deletion(at(1), at(3)), machine: deleting, now: 8, started: 1},
-		"it is gone, and not replaced":                       {entry: deletion(at(5), nil), now: 34, want: true, started: 5, until: at(35)},
-		"it is not replaced for 30 minutes":                  {entry: deletion(at(5), nil), now: 35, started: 5, until: at(35)},
-		"it is replaced":                                     {entry: deletion(at(5), at(7)), now: 8, started: 5, until: at(35)},
-		"announced by a process that has died":               {entry: deletion(nil, nil), machine: there, first: true, now: 8, want: true, started: 8},
-		"announced, and gone":                                {entry: deletion(nil, nil), first: true, now: 8, want: true, started: 8},
-		"announced, and gone: it counts since that is known": {before: begun{started: at(8).Time, announced: true}, entry: deletion(at(1), nil), now: 34, want: true, started: 8, until: at(38)},
-		"external, before the first sync":                    {entry: v1beta1.Remediation{RemediationType: v1beta1.RemediationExternal, Started: at(5)}, first: true, now: 8, want: true, started: unknown},
-		"external: the caches show it":                       {entry: v1beta1.Remediation{RemediationType: v1beta1.RemediationExternal, Started: at(5)}, machine: there, now: 8, started: unknown},
-		"it waits":                                           {entry: v1beta1.Remediation{}, machine: there, first: true, now: 8, started: unknown},
+		"requested, and the cache is behind":        {entry: deletion(at(5), nil), machine: there, now: 5, want: true, until: at(35)},
+		"the Machine is being deleted":              {entry: deletion(at(5), nil), machine: deleting, now: 50, want: true},
+		"it is, and the replacement is healthy":     {entry: deletion(at(5), at(7)), machine: deleting, now: 8, want: true},
+		"another one of that name is being deleted": {entry: deletion(at(1), at(3)), machine: deleting, now: 8},
+		"it is gone, and not replaced":              {entry: deletion(at(5), nil), now: 34, want: true, until: at(35)},
+		"it is not replaced for 30 minutes":         {entry: deletion(at(5), nil), now: 35, until: at(35)},
+		"it is replaced":                            {entry: deletion(at(5), at(7)), now: 8, until: at(35)},
+		"external: the caches show it":              {entry: v1beta1.Remediation{RemediationType: v1beta1.RemediationExternal, Started: at(5)}, machine: there, now: 8},
+		"it waits":                                  {entry: v1beta1.Remediation{}, machine: there, now: 8},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			one, until, is := tc.before.next(&tc.entry, tc.machine, !tc.first, at(tc.now).Time)
+			until, is := goesOn(&tc.entry, tc.machine, at(tc.now).Time)
 			require.Equal(t, tc.want, is)
-			want := begun{announced: tc.entry.Started == nil}
-			if tc.started != unknown {
-				want.started = at(tc.started).Time
-			}
-			require.Equal(t, want, one)
 			if tc.until == nil {
 				require.Zero(t, until)
 			} else {

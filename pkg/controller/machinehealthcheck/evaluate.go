@@ -39,7 +39,7 @@ func (c *Controller) input(s *snapshot) *machinehealth.Input {
 	}
 	return &machinehealth.Input{
 		Observed: s.observed, Ignored: s.ignored, Incomplete: s.incomplete, Seen: c.Sightings.Of, Lease: c.LeaseFor,
-		Held: held, DeletionRequested: s.requested, Entries: s.state.entries, History: s.state.history,
+		Held: held, DeletionRequested: s.state.deletionRequested, Entries: s.state.entries, History: *s.state.history.Load(),
 	}
 }
 

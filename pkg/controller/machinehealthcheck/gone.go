@@ -8,8 +8,6 @@ import (
 	"errors"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
 )
 
@@ -19,7 +17,7 @@ import (
 func (c *Controller) end(ctx context.Context, key cache.ObjectName) (recheck time.Time, err error) {
 	c.Budgets.Forget(c.Asker(key.String())) // It waits for nothing any more, even if its CRs are left.
 	if c.Active() {
-		failed := c.endFormer(ctx, key, "")
+		failed := c.EndFormer(ctx, key, "")
 		recheck, err = c.endLeases(ctx, c.LeasesOf(key.String()), false)
 		if err := errors.Join(failed, err); err != nil {
 			return time.Time{}, err
@@ -27,7 +25,6 @@ func (c *Controller) end(ctx context.Context, key cache.ObjectName) (recheck tim
 	}
 	c.wantKinds(key)
 	if len(c.kindsOf(key)) > 0 {
-		c.setDeletions(key, nil, nil, c.Clock.Now())
 		c.metrics.forget(key)
 		return recheck, nil // The CRs are about to go, or cannot be read. Both are watched.
 	}
@@ -35,21 +32,10 @@ func (c *Controller) end(ctx context.Context, key cache.ObjectName) (recheck tim
 	return recheck, nil
 }
 
-// endFormer deletes the CRs that a former MachineHealthCheck has left: it is gone (uid is empty), or was created again
-// (spec M3.5).
-func (c *Controller) endFormer(ctx context.Context, key cache.ObjectName, uid types.UID) error {
-	var remembered sets.Set[types.UID]
-	if state, known := c.states.Load(key); known && state.(*checkState).uid != uid {
-		remembered = c.ownedLast(key)
-	}
-	return c.EndFormer(ctx, key, uid, c.Remediations.Caches(), remembered)
-}
-
 // forget drops everything about a MachineHealthCheck that is gone.
 func (c *Controller) forget(key cache.ObjectName) {
-	c.Writes.Forget(key.String())
+	c.Forget(key)
 	c.states.Delete(key)
-	c.setDeletions(key, nil, nil, c.Clock.Now())
 	c.read.Delete(key)
 	c.metrics.forget(key)
 }

@@ -63,9 +63,6 @@ func (c *Controller) checkChanged(old, check *v1beta1.MachineHealthCheck) {
 		return
 	}
 	c.concern(check)
-	if old == nil { // What another process has begun counts before the first sync.
-		c.setDeletions(keyOf(check), check.Status.RemediationHistory, nil, c.Clock.Now())
-	}
 	c.Budgets.NodesChanged()
 	c.wantMachines()
 	c.wantKinds(keyOf(check))
@@ -121,17 +118,17 @@ func (c *Controller) enqueueNamespacesOf(keys []string) {
 	}
 }
 
-// selecting returns the MachineHealthChecks that select one of these Machines, which are in one
-// namespace.
-func (c *Controller) selecting(machines ...*machinehealth.Machine) (keys []cache.ObjectName) {
-	checks, _ := c.checks.MachineHealthChecks(machines[0].Namespace).List(labels.Everything())
-	for _, check := range checks {
-		criteria := c.criteriaOf(check)
-		if slices.ContainsFunc(machines, criteria.Selects) {
-			keys = append(keys, keyOf(check))
-		}
+// selecting returns the MachineHealthChecks that select a Machine.
+func (c *Controller) selecting(machine *machinehealth.Machine) []*v1beta1.MachineHealthCheck {
+	checks, _ := c.checks.MachineHealthChecks(machine.Namespace).List(labels.Everything()) // A cache in memory has no errors.
+	return slices.DeleteFunc(checks, func(check *v1beta1.MachineHealthCheck) bool { return !c.criteriaOf(check).Selects(machine) })
+}
+
+// enqueueSelecting adds the MachineHealthChecks that select a Machine to the queue.
+func (c *Controller) enqueueSelecting(machine *machinehealth.Machine) {
+	for _, check := range c.selecting(machine) {
+		c.Enqueue(keyOf(check))
 	}
-	return keys
 }
 
 // machineHandler handles Machines, and the kinds that say how they may be treated.
@@ -168,15 +165,13 @@ func (c *Controller) machineChanged(old, machine *machinehealth.Machine) {
 	for _, one := range concerned {
 		c.Budgets.NodeChanged(one.SlotName())
 		c.enqueueHolder(one.Node) // It keeps the lease until the remediation has ended.
+		c.enqueueSelecting(one)
+		c.forgetMissing(one.Node)
 	}
-	c.Enqueue(c.selecting(concerned...)...)
 	if old == nil || old.Node != machine.Node || old.Deleting() != machine.Deleting() {
 		for _, m := range concerned {
 			c.enqueueForNode(m.Node) // Others may name the same Node, under another selector (spec M5.4).
 		}
-	}
-	for _, one := range concerned {
-		c.forgetMissing(one.Node)
 	}
 	for _, cr := range c.cachedCRs(machine.Namespace, machine.Name) {
 		c.Enqueue(c.checksOf(cr)...) // They need not select it any more.
@@ -204,7 +199,7 @@ func (c *Controller) nodeChanged(old, node *corev1.Node) {
 		remediation.Reconfiguring(old.Annotations) == remediation.Reconfiguring(node.Annotations) {
 		return
 	}
-	if c.missing.remove(node.Name) && c.Active() {
+	if _, was := c.missing.LoadAndDelete(node.Name); was && c.Active() {
 		c.nodeHealthChecks.ControlPlaneChanged() // Its Machine may have taken the slot.
 	}
 	c.enqueueForNode(node.Name)
@@ -238,8 +233,10 @@ func (c *Controller) nodeDeleted(name string) {
 func (c *Controller) enqueueForNode(name string) {
 	c.enqueueHolder(name)
 	for _, machine := range c.machinesOf(name) {
-		c.Enqueue(c.selecting(machine)...)
-		c.enqueueOwnersOfCRs(machine)
+		c.enqueueSelecting(machine)
+		for _, cr := range c.cachedCRs(machine.Namespace, machine.Name) {
+			c.Enqueue(c.checksOf(cr)...) // They need not select it any more.
+		}
 	}
 }
 
@@ -247,13 +244,6 @@ func (c *Controller) enqueueForNode(name string) {
 func (c *Controller) enqueueHolder(node string) {
 	if holder, held := object.MachineHealthCheckOfHolder(remediation.LeaseHolder(c.LeaseFor(node))); held {
 		c.Wake([]string{holder})
-	}
-}
-
-// enqueueOwnersOfCRs adds the MachineHealthChecks that have a CR for a Machine: they need not select it any more.
-func (c *Controller) enqueueOwnersOfCRs(machine *machinehealth.Machine) {
-	for _, cr := range c.cachedCRs(machine.Namespace, machine.Name) {
-		c.Enqueue(c.checksOf(cr)...)
 	}
 }
 

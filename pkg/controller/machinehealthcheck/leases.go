@@ -14,7 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/klog/v2"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
@@ -97,15 +96,5 @@ func (s *snapshot) observeHeldLeases() {
 		if !named.Has(lease.Name) {
 			s.needless = append(s.needless, lease)
 		}
-	}
-}
-
-// releaseHeld releases the leases of Nodes that no target names. After a failure, the next sync tries again. Nothing waits for it.
-func (c *Controller) releaseHeld(ctx context.Context, s *snapshot) {
-	due, err := c.endLeases(ctx, s.needless, s.incomplete)
-	s.recheck = health.Earliest(s.recheck, due)
-	if err != nil {
-		klog.FromContext(ctx).Error(err, "Releasing leases failed, retrying")
-		s.recheck = c.Clock.Now().Add(releaseRetry)
 	}
 }

@@ -108,19 +108,28 @@ func isRemediating(machine *machinehealth.Machine) bool {
 
 // machinesKnown reports whether all watched Machines have been read. An API that is not served has none.
 func (c *Controller) machinesKnown() bool {
+	return c.eachMachines(func(kind schema.GroupVersionKind) error {
+		if _, read := c.machines.LastCache(kind); read {
+			return nil
+		}
+		_, err := c.machines.Cache(kind)
+		return err
+	}) == nil
+}
+
+// eachMachines asks about the kinds of Machines that are watched, and returns the first error. An API that is not
+// served has no Machines.
+func (c *Controller) eachMachines(ask func(schema.GroupVersionKind) error) error {
 	wanted := c.machines.Kinds()
 	for _, kind := range machineKinds {
 		if !wanted.Has(kind) {
 			continue
 		}
-		if _, read := c.machines.LastCache(kind); read {
-			continue
-		}
-		if _, err := c.machines.Cache(kind); !meta.IsNoMatchError(err) {
-			return false
+		if err := ask(kind); err != nil && !meta.IsNoMatchError(err) {
+			return err
 		}
 	}
-	return true
+	return nil
 }
 
 // keptContent are the paths of the fields that decisions read, for optional kinds by kind
@@ -152,19 +161,14 @@ var machineKinds = map[string]schema.GroupVersionKind{
 	v1beta1.MachineAPICluster:   remediation.ClusterAPIMachineKind,
 }
 
-// unreadError says that a kind cannot be read for another cause than a missing permission.
-type unreadError struct {
-	kind  schema.GroupKind
-	cause error
-}
-
-// Error implements error.
-func (e *unreadError) Error() string {
-	return fmt.Sprintf("reading objects of kind %s: %v", e.kind, e.cause)
+// unavailableError says why Machines cannot be read, as a condition shows it.
+type unavailableError struct {
+	error
+	condition *v1beta1.Condition
 }
 
 // Unwrap returns the cause.
-func (e *unreadError) Unwrap() error { return e.cause }
+func (e *unavailableError) Unwrap() error { return e.error }
 
 // readable returns why the objects that decisions about the Machines of an API depend on cannot be read,
 // nil if they can. A kind that is not served is no obstacle. If ClusterVersions cannot be read, the
@@ -176,13 +180,15 @@ func (c *Controller) readable(api string) error {
 	}
 	for _, kind := range kinds {
 		_, err := c.machines.Cache(kind)
-		_, forbidden := errors.AsType[*watches.ForbiddenError](err)
-		switch {
+		unread := fmt.Errorf("reading objects of kind %s: %w", kind.GroupKind(), err)
+		switch forbidden, denied := errors.AsType[*watches.ForbiddenError](err); {
 		case err == nil || meta.IsNoMatchError(err):
-		case errors.Is(err, watches.ErrPending) || forbidden:
-			return fmt.Errorf("reading objects of kind %s: %w", kind.GroupKind(), err)
+		case errors.Is(err, watches.ErrPending):
+			return unread
+		case denied:
+			return &unavailableError{unread, machinehealth.MachinesForbidden(forbidden.Verb, forbidden.Resource)}
 		default:
-			return &unreadError{kind: kind.GroupKind(), cause: err}
+			return &unavailableError{unread, machinehealth.MachinesUnreadable(kind.GroupKind(), err)}
 		}
 	}
 	if _, err := c.machines.Cache(remediation.ClusterVersionKind); errors.Is(err, watches.ErrPending) {

@@ -6,13 +6,11 @@ package machinehealthcheck
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 
 	"github.com/nhc-controller/nhc-controller/pkg/machinehealth"
@@ -41,7 +39,7 @@ func (c *Controller) observeNode(ctx context.Context, machine *machinehealth.Mac
 	switch {
 	case machine.Node == "" || machine.Deleting():
 		return nil, machinehealth.NodeUnknown
-	case c.missing.has(machine.Node):
+	case c.isMissing(machine.Node):
 		return nil, machinehealth.NodeMissing
 	case reads.left == 0:
 		return nil, machinehealth.NodeUnknown
@@ -67,47 +65,22 @@ func (c *Controller) observeNode(ctx context.Context, machine *machinehealth.Mac
 // nodeMissing records that a live read did not find a Node. before is what the cache had before the read.
 // The Node may have come back since then, and no further event would report that.
 func (c *Controller) nodeMissing(name string, before *corev1.Node) {
-	c.missing.add(name)
+	c.missing.Store(name, true)
 	if now := c.NodeCache.Get(name); now != nil && (before == nil || before.UID != now.UID) {
-		c.missing.remove(name)
+		c.missing.Delete(name)
 	}
 	c.forgetMissing(name)
 }
 
 // forgetMissing forgets a missing Node that no Machine names any more: it may never come back.
 func (c *Controller) forgetMissing(name string) {
-	if name != "" && c.missing.has(name) && len(c.machinesOf(name)) == 0 {
-		c.missing.remove(name)
+	if c.isMissing(name) && len(c.machinesOf(name)) == 0 {
+		c.missing.Delete(name)
 	}
 }
 
-// missingNodes are Nodes that a Machine names, that a live read did not find, and that the watch has not reported
-// since. The zero value is ready to use, from any goroutine.
-type missingNodes struct {
-	mu    sync.Mutex
-	names sets.Set[string]
-}
-
-func (m *missingNodes) has(name string) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.names.Has(name)
-}
-
-func (m *missingNodes) add(name string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.names == nil {
-		m.names = sets.New[string]()
-	}
-	m.names.Insert(name)
-}
-
-// remove forgets a Node, and reports whether it was one of them.
-func (m *missingNodes) remove(name string) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	found := m.names.Has(name)
-	m.names.Delete(name)
-	return found
+// isMissing reports whether a live read did not find a Node, and the watch has not reported it since.
+func (c *Controller) isMissing(name string) bool {
+	_, missing := c.missing.Load(name)
+	return missing
 }

@@ -89,19 +89,13 @@ func (c *Controller) workingOn(check *v1beta1.MachineHealthCheck, machine *machi
 }
 
 // judge judges a Machine by the criteria of any MachineHealthCheck, as the caches show it.
-func (c *Controller) judge(criteria *machinehealth.Criteria, machine *machinehealth.Machine, remediated bool, now time.Time) machinehealth.Verdict {
-	node := c.NodeCache.Get(machine.Node)
-	return criteria.Judge(machine, c.cachedNodeState(machine), health.EvidenceOf(node, c.Sightings.Of(node)), remediated, now)
-}
-
-// cachedNodeState returns what is known of the Node of a Machine, without a live read.
-func (c *Controller) cachedNodeState(machine *machinehealth.Machine) machinehealth.NodeState {
+func (c *Controller) judge(criteria *machinehealth.Criteria, machine *machinehealth.Machine, now time.Time) machinehealth.Verdict {
+	node, state := c.NodeCache.Get(machine.Node), machinehealth.NodeUnknown
 	switch {
-	case c.NodeCache.Get(machine.Node) != nil:
-		return machinehealth.NodeExists
-	case machine.Node != "" && c.missing.has(machine.Node):
-		return machinehealth.NodeMissing
-	default:
-		return machinehealth.NodeUnknown
+	case node != nil:
+		state = machinehealth.NodeExists
+	case c.isMissing(machine.Node):
+		state = machinehealth.NodeMissing
 	}
+	return criteria.Judge(machine, state, health.EvidenceOf(node, c.Sightings.Of(node)), false, now)
 }

@@ -61,7 +61,7 @@ func (c *Controller) neededKinds(key cache.ObjectName) (templates sets.Set[schem
 // they were read last. Nothing else may begin for their Machines, also if the MachineHealthCheck is gone (spec M7.4).
 func (c *Controller) kindsOf(key cache.ObjectName) sets.Set[schema.GroupKind] {
 	_, of, _ := c.neededKinds(key)
-	owned := c.ownedLast(key)
+	owned := c.Owned(key)
 	for kind := range c.Remediations.Kinds() {
 		if indexer, read := c.Remediations.LastCache(kind); read {
 			own, _ := indexer.IndexKeys(crsByOwner, key.String()) // The index exists: crIndexers has it.
@@ -168,9 +168,12 @@ func (c *Controller) observeCRs(s *snapshot) (map[string]machineCRs, error) {
 			s.kinds = append(s.kinds, s.versioned(kind, version))
 		}
 	}
+	var own []*object.CR
 	for _, of := range crs {
+		own = append(own, of.own...)
 		slices.SortFunc(of.own, func(a, b *object.CR) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
 	}
+	c.Own(s.check, own...)
 	return crs, nil
 }
 

@@ -8,13 +8,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/klog/v2"
 
@@ -25,7 +23,6 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/reconcile"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/execute"
-	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
 
@@ -35,8 +32,9 @@ func (c *Controller) report(ctx context.Context, s *snapshot, results []machineh
 	before := s.state.entries
 	entries := s.policy.NewEntries(results, before, now)
 	remediations, recheck := c.history(s, results, entries, now)
-	s.state.history, s.state.machines = remediations, s.machines // Also if the write fails: it reports what was done.
-	recheck = health.Earliest(recheck, c.setDeletions(keyOf(s.check), remediations, s.machines, now))
+	s.state.history.Store(&remediations) // Also if the write fails: it reports what was done.
+	s.state.machines = s.machines
+	recheck = health.Earliest(recheck, c.noteDeletions(s))
 	c.record(s.check, s.policy.Requests(results))
 	c.metrics.countBegun(keyOf(s.check), results)
 	status := s.policy.NewStatus(&machinehealth.StatusInput{
@@ -47,11 +45,8 @@ func (c *Controller) report(ctx context.Context, s *snapshot, results []machineh
 	}
 	c.metrics.countFinished(keyOf(s.check), s.state.reported, remediations)
 	s.state.reported = remediations
-	s.state.own.Store(new(c.ownCRs(s, results)))
 	changes := s.policy.Events(results, before, entries)
-	if s.policy.Unavailable != nil {
-		changes = append(changes, s.policy.Unavailable.Events(&s.check.Status)...)
-	}
+	changes = append(changes, machinehealth.UnavailableEvents(s.policy.Unavailable, &s.check.Status)...)
 	c.record(s.check, changes)
 	logEvents(ctx, changes)
 	logDecisions(ctx, before, entries)
@@ -63,22 +58,24 @@ func (c *Controller) report(ctx context.Context, s *snapshot, results []machineh
 // reportUnobserved shows why there is no snapshot, if users can do something about it. It returns the error that ends
 // the sync.
 func (c *Controller) reportUnobserved(ctx context.Context, check *v1beta1.MachineHealthCheck, err error, now time.Time) error {
-	if forbidden, denied := errors.AsType[*watches.ForbiddenError](err); denied {
-		return c.reportUnavailable(ctx, check, machinehealth.MachinesForbidden(forbidden.Verb, forbidden.Resource), now) // The watch calls when that has changed.
+	unavailable, is := errors.AsType[*unavailableError](err)
+	if !is {
+		return err
 	}
-	if unread, is := errors.AsType[*unreadError](err); is {
-		return cmp.Or(c.reportUnavailable(ctx, check, machinehealth.MachinesUnreadable(unread.kind, unread.cause), now), err)
+	failed := c.reportUnavailable(ctx, check, unavailable.condition, now)
+	if _, denied := errors.AsType[*watches.ForbiddenError](err); denied {
+		return failed // The watch calls when that has changed.
 	}
-	return err
+	return cmp.Or(failed, err)
 }
 
 // reportUnavailable shows why nothing is known of the Machines (spec M7.5). Running remediations go on, and the rest
 // of the status stays as it was.
-func (c *Controller) reportUnavailable(ctx context.Context, check *v1beta1.MachineHealthCheck, unavailable *machinehealth.Unavailable, now time.Time) error {
-	if _, err := c.writeStatus(ctx, check, unavailable.Amend(&machinehealth.StatusInput{Check: check, Now: now})); err != nil {
+func (c *Controller) reportUnavailable(ctx context.Context, check *v1beta1.MachineHealthCheck, unavailable *v1beta1.Condition, now time.Time) error {
+	if _, err := c.writeStatus(ctx, check, machinehealth.Amend(unavailable, &machinehealth.StatusInput{Check: check, Now: now})); err != nil {
 		return err
 	}
-	changes := unavailable.Events(&check.Status)
+	changes := machinehealth.UnavailableEvents(unavailable, &check.Status)
 	c.record(check, changes)
 	logEvents(ctx, changes)
 	c.metrics.shortCircuit.With(labelsOf(keyOf(check))).Set(1)
@@ -89,8 +86,8 @@ func (c *Controller) reportUnavailable(ctx context.Context, check *v1beta1.Machi
 // one of them.
 func (c *Controller) history(s *snapshot, results []machinehealth.TargetResult, entries machinehealth.Entries, now time.Time) ([]v1beta1.Remediation, time.Time) {
 	history := machinehealth.History{
-		Before: s.state.history, Results: results, Entries: entries, Machines: s.machines,
-		Known: s.state.known, First: s.state.machines == nil, Requested: func(name string) bool { return s.state.machines == nil || s.state.unsure.Has(name) },
+		Before: *s.state.history.Load(), Results: results, Entries: entries, Machines: s.machines,
+		Known: s.state.known, First: s.state.machines == nil, Unsure: sets.KeySet(s.state.unsure),
 		Healthy: s.healthy, NodeExists: func(name string) bool { return c.NodeCache.Get(name) != nil }, Now: now,
 	}
 	return history.Update()
@@ -112,43 +109,25 @@ func (c *Controller) announce(ctx context.Context, s *snapshot, plans []machineh
 		case plan.Creates() && plan.Type == v1beta1.RemediationMachineDeletion:
 			deletes = true
 		}
-		results = append(results, machinehealth.TargetResult{Plan: plan, Outcome: &remediation.Outcome{}})
+		outcome := &remediation.Outcome{}
+		if plan.Creates() && plan.Type == v1beta1.RemediationMachineDeletion {
+			outcome.Result = remediation.Requested // If that does not come true, the next history says so.
+		}
+		results = append(results, machinehealth.TargetResult{Plan: plan, Outcome: outcome})
 	}
 	if c.dropped.Load() || !deletes {
 		return nil
 	}
 	now, status := c.Clock.Now(), s.written.Status
-	s.state.history, _ = c.history(s, results, s.policy.NewEntries(results, s.state.entries, now), now)
-	status.RemediationHistory = machinehealth.Listed(s.state.history)
+	remediations, _ := c.history(s, results, s.policy.NewEntries(results, s.state.entries, now), now)
+	s.state.history.Store(&remediations)
+	status.RemediationHistory = machinehealth.Listed(remediations)
 	written, err := c.writeStatus(ctx, s.written, status)
 	if err != nil {
 		return fmt.Errorf("announcing the deletion of a Machine: %w", err)
 	}
 	s.written = written
 	return nil
-}
-
-// ownCRs returns the CRs that exist or were just created, and those that were own ones and that the caches still show.
-func (c *Controller) ownCRs(s *snapshot, results []machinehealth.TargetResult) sets.Set[types.UID] {
-	own := sets.New[types.UID]()
-	for _, result := range results {
-		for _, cr := range result.Plan.Target.Own {
-			own.Insert(cr.UID)
-		}
-		if cr := result.Outcome.NewCR(); cr != nil {
-			own.Insert(cr.UID)
-		}
-	}
-	if before := c.ownedLast(keyOf(s.check)).Difference(own); len(before) > 0 {
-		for _, indexer := range c.Remediations.Caches() {
-			for _, obj := range indexer.List() {
-				if uid := obj.(*object.CR).UID; before.Has(uid) {
-					own.Insert(uid)
-				}
-			}
-		}
-	}
-	return own
 }
 
 // next returns the next instant at which time alone changes a verdict or a plan, or at which another
@@ -173,10 +152,6 @@ func (s *snapshot) next(results []machinehealth.TargetResult, now time.Time) tim
 // lostRaceRetry is the time until the next sync when a live read has shown something that the cache
 // does not show yet.
 const lostRaceRetry = time.Second
-
-// droppedFields remembers that the served CRD does not know our status fields. The controller does not
-// send them again until the CRD has changed (spec M3.2).
-type droppedFields struct{ atomic.Bool }
 
 // strip removes our fields from a status.
 func strip(status *v1beta1.MachineHealthCheckStatus) {

@@ -6,7 +6,6 @@ package machinehealthcheck
 import (
 	"cmp"
 	"context"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -14,7 +13,6 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 	"github.com/nhc-controller/nhc-controller/pkg/machinehealth"
@@ -34,9 +32,7 @@ type snapshot struct {
 	ignored  int
 	// targets are the Machines about which there is something to decide, by name.
 	targets []machinehealth.Target
-	// requested are the objects whose deletion was requested by earlier syncs.
-	requested map[types.UID]bool
-	policy    machinehealth.Policy
+	policy  machinehealth.Policy
 	// kinds are the kinds that may have CRs. incomplete means that one of these kinds cannot be read.
 	kinds      []schema.GroupVersionKind
 	incomplete bool
@@ -85,8 +81,6 @@ func (c *Controller) snapshot(ctx context.Context, check *v1beta1.MachineHealthC
 	if err != nil {
 		return nil, err
 	}
-	s.state.pruneRequests(s.machines, crs)
-	s.requested = maps.Clone(s.state.deletionRequested) // Cloned: this sync adds to it.
 	c.observeMachines(ctx, s, crs, now)
 	s.policy.Upgrading = c.clusterUpgrading()
 	return s, nil

@@ -5,6 +5,7 @@ package machinehealthcheck
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -35,7 +36,7 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (recheck ti
 		return time.Time{}, nil                 // What is running stays as it is, and nothing is written (spec M4.2).
 	}
 	c.metrics.initialize(key)
-	if err := c.endFormer(ctx, key, check.UID); err != nil {
+	if err := c.EndFormer(ctx, key, check.UID); err != nil {
 		return time.Time{}, err
 	}
 	s, err := c.snapshot(ctx, check, now)
@@ -56,13 +57,14 @@ func (c *Controller) sync(ctx context.Context, key cache.ObjectName) (recheck ti
 		c.EndReservations(check, s.reserved, nil)
 		return time.Time{}, err
 	}
-	c.releaseHeld(ctx, s)
+	due, released := c.endLeases(ctx, s.needless, s.incomplete)
 	results := c.act(ctx, s, plans)
 	s.policy.CountRounds(results, now)
 	if err := ctx.Err(); err != nil {
 		return time.Time{}, fmt.Errorf("before the report: %w", err)
 	}
-	return c.report(ctx, s, results, now)
+	recheck, err = c.report(ctx, s, results, now)
+	return health.Earliest(recheck, due), errors.Join(err, released) // Nothing else waits for the release of a lease.
 }
 
 // logPlan logs what was decided about a target.

@@ -76,7 +76,6 @@ func (c *Controller) rememberOutcomes(ctx context.Context, s *snapshot, results 
 		if outcome.CR != nil {
 			c.nameAsRead(outcome.CR)
 		}
-		state.rememberNew(outcome)
 		if cr := outcome.NewCR(); cr != nil {
 			c.lastStates.record(s.nhc.Name, cr, false)
 		}

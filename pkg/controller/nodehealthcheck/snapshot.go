@@ -6,6 +6,7 @@ package nodehealthcheck
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"sort" //nolint:depguard // A search of package slices copies the nodes that it compares.
 	"strings"
@@ -108,7 +109,7 @@ func (c *Controller) observeNodes(s *snapshot, now time.Time) error {
 	if err != nil {
 		return err
 	}
-	s.state.remember(s.nhc, crs.read, c.Remediations.Caches())
+	c.Own(s.nhc, slices.Concat(slices.Collect(maps.Values(crs.read))...)...)
 	s.gone, s.lost = crs.gone, crs.lost
 	if crs.unread != nil {
 		s.templates.Unread = cmp.Or(s.templates.Unread, crs.unread.Error())

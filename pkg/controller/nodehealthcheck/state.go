@@ -16,7 +16,6 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/attempts"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/history"
-	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 	"github.com/nhc-controller/nhc-controller/pkg/staleness"
 	"github.com/nhc-controller/nhc-controller/pkg/status"
 )
@@ -68,10 +67,6 @@ type nhcState struct {
 	lastWrite time.Time
 	// deferred is the report of the last sync if it waits, otherwise nil.
 	deferred *syncResult
-	// own are the CRs that were own ones and that the caches show. orphans means that they are to stay when the
-	// NodeHealthCheck is gone.
-	own     map[types.UID]*object.CR
-	orphans bool
 }
 
 // seenHealthy is a node with CRs that is healthy, or was by the status before the sync. It has since when the node is
@@ -125,7 +120,6 @@ func (m *nhcStates) of(nhc *v1alpha1.NodeHealthCheck) *nhcState {
 			upgrading:         wasUpgrading(nhc),
 			deletionRequested: map[types.UID]bool{},
 			releasing:         sets.New[string](),
-			own:               map[types.UID]*object.CR{},
 			attempts:          attempts.New[attemptKey](),
 			machineUnread:     map[string]time.Time{},
 			gateClosed:        remediationAllowedReason(nhc) == v1alpha1.ReasonClosed,
@@ -151,13 +145,6 @@ func (m *nhcState) stormOf(nhc *v1alpha1.NodeHealthCheck) health.Storm {
 // recall takes the open episodes from status, as after a restart.
 func (m *nhcState) recall(nhc *v1alpha1.NodeHealthCheck) {
 	m.ledger, m.entries, m.conflicted = history.Recall(&nhc.Status), slices.SortedFunc(slices.Values(nhc.Status.UnhealthyNodes), status.ByName), false
-}
-
-// known returns the state of a NodeHealthCheck, or of a former one of its name, nil if there is none.
-func (m *nhcStates) known(name string) *nhcState {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.byName[name]
 }
 
 // forget drops the state of a NodeHealthCheck.

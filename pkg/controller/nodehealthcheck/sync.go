@@ -7,6 +7,8 @@ import (
 	"context"
 	"time"
 
+	"k8s.io/client-go/tools/cache"
+
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
@@ -24,7 +26,7 @@ func (c *Controller) sync(ctx context.Context, name string) (recheck time.Time, 
 	if nhc == nil {
 		return time.Time{}, c.end(ctx, name)
 	}
-	if err := c.endFormer(ctx, name, nhc.UID); err != nil {
+	if err := c.EndFormer(ctx, cache.ObjectName{Name: name}, nhc.UID); err != nil {
 		return time.Time{}, err
 	}
 	snapshot, err := c.snapshot(nhc, now)

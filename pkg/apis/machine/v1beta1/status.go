@@ -157,6 +157,9 @@ type Remediation struct {
 	// machine is the name of the Machine.
 	// +optional
 	Machine string `json:"machine"`
+	// node is the name of its Node, as it was last.
+	// +optional
+	Node string `json:"node,omitempty"`
 	// conditionType is the type of the condition that was the trigger.
 	// +optional
 	ConditionType corev1.NodeConditionType `json:"conditionType,omitempty"`
