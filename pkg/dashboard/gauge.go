@@ -66,7 +66,7 @@ type card struct {
 	State  cell
 	Counts string
 	Gauges []gauge
-	Notes  []cell
+	Notes  []view.Cell
 }
 
 func newCard(r *request, check *view.Check) card {
@@ -76,7 +76,7 @@ func newCard(r *request, check *view.Check) card {
 	}
 	for _, note := range view.Notes(check, true, r.now) {
 		if check.Storm == nil || note.Text != view.StormOf(check, r.now) { // The gauge says it.
-			c.Notes = append(c.Notes, styled(note))
+			c.Notes = append(c.Notes, note)
 		}
 	}
 	return c

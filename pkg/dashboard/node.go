@@ -14,7 +14,7 @@ import (
 
 // nodeBody is what the page of a node shows.
 type nodeBody struct {
-	Notes   []cell
+	Notes   []view.Cell
 	Checks  []checkOfNode
 	Tables  []table
 	History cell
@@ -23,7 +23,7 @@ type nodeBody struct {
 // checkOfNode is the node from the view of one NodeHealthCheck.
 type checkOfNode struct {
 	Title  cell
-	Fields []field
+	Fields []view.Field
 	Tables []table
 }
 
@@ -44,7 +44,7 @@ func (d *Dashboard) node(r *request, p *page) *problem {
 	for i := range explanation.Checks {
 		check := &explanation.Checks[i]
 		shown := explanation.PartOf(check)
-		c := checkOfNode{Title: cell{Text: shown.Title, Link: checkLink(check.Name)}, Fields: fieldsOf(&shown), Tables: nested(newTables(shown.Tables...))}
+		c := checkOfNode{Title: cell{Text: shown.Title, Link: checkLink(check.Name)}, Fields: shown.Fields, Tables: nested(newTables(shown.Tables...))}
 		body.Checks = append(body.Checks, c)
 	}
 	body.Tables = newTables(view.Conditions(explanation), view.Events(explanation), view.Others(explanation))
@@ -53,15 +53,13 @@ func (d *Dashboard) node(r *request, p *page) *problem {
 }
 
 // nodeNotes are notes about the node that do not depend on a health check.
-func nodeNotes(e *view.Explanation) (notes []cell) {
+func nodeNotes(e *view.Explanation) (notes []view.Cell) {
 	if e.ControlPlane {
-		notes = append(notes, plain("It is a node of the control plane."))
+		notes = append(notes, view.Text("It is a node of the control plane."))
 	}
-	for _, note := range view.NodeNotes(e) {
-		notes = append(notes, styled(note))
-	}
+	notes = append(notes, view.NodeNotes(e)...)
 	if lease := view.LeaseOf(e); lease != "" {
-		notes = append(notes, plain("Lease: "+lease+"."))
+		notes = append(notes, view.Text("Lease: "+lease+"."))
 	}
 	return notes
 }

@@ -21,7 +21,7 @@ type overviewBody struct {
 	// NoChecks is shown instead of cards.
 	NoChecks string
 	// Common is what nodes that fail have in common.
-	Common []cell
+	Common []view.Cell
 	Lists  []table
 	Others []table
 }
@@ -29,15 +29,12 @@ type overviewBody struct {
 // overview is the page with everything.
 func (d *Dashboard) overview(r *request, p *page) *problem {
 	overview := r.overview()
-	body := &overviewBody{Others: others(overview, false)}
+	body := &overviewBody{Others: others(overview, false), Common: view.InCommon(overview)}
 	body.Counts, body.Lists = short(overview, "")
 	body.Paging = newPaging(r, "./", "NodeHealthChecks", len(overview.NodeHealthChecks), cardsPerPage)
 	shown := part(overview.NodeHealthChecks, body.Paging)
 	for i := range shown {
 		body.Cards = append(body.Cards, newCard(r, &shown[i]))
-	}
-	for _, shared := range view.InCommon(overview) {
-		body.Common = append(body.Common, styled(shared))
 	}
 	if len(overview.NodeHealthChecks)+len(overview.MachineHealthChecks) == 0 {
 		body.NoChecks = view.NoChecks
@@ -61,12 +58,6 @@ type checkBody struct {
 	History *cell
 }
 
-// field is a name with a value.
-type field struct {
-	Name  string
-	Value cell
-}
-
 // check is the page of one NodeHealthCheck. The names of MachineHealthChecks and budgets have one, too.
 func (d *Dashboard) check(r *request, p *page) *problem {
 	name := r.URL.Query().Get("name")
@@ -85,14 +76,6 @@ func (d *Dashboard) check(r *request, p *page) *problem {
 	}
 	p.Body = body
 	return nil
-}
-
-// fieldsOf are the fields of a part.
-func fieldsOf(part *view.Part) (fields []field) {
-	for _, one := range part.Fields {
-		fields = append(fields, field{one.Name, styled(one.Value)})
-	}
-	return fields
 }
 
 // noCheck says that there is nothing of a name.

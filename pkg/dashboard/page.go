@@ -26,7 +26,7 @@ var templateFiles embed.FS
 func parseTemplates() map[string]*template.Template {
 	pages := map[string]*template.Template{}
 	for _, name := range []string{"overview", "nodes", "check", "node", "history", "problem"} {
-		shared := template.New("layout.html")
+		shared := template.New("layout.html").Funcs(template.FuncMap{"styled": styled})
 		pages[name] = template.Must(shared.ParseFS(templateFiles, "templates/layout.html", "templates/parts.html", "templates/"+name+".html"))
 	}
 	return pages

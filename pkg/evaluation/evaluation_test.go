@@ -16,6 +16,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+	"github.com/nhc-controller/nhc-controller/test/objecttest"
 )
 
 // TestConstraints: what a sync has seen becomes the circumstances that TestPermissions
@@ -122,9 +123,9 @@ func TestNoConditionToJudgeBy(t *testing.T) {
 		own        []*object.CR
 		want       health.Verdict
 	}{
-		"4.2 a node with a CR":              {own: []*object.CR{testCR("n")}, want: health.Verdict{State: health.SoonUnhealthy}},
+		"4.2 a node with a CR":              {own: []*object.CR{objecttest.CR("n")}, want: health.Verdict{State: health.SoonUnhealthy}},
 		"4.2 a node without":                {},
-		"7.3 a condition, and none matches": {own: []*object.CR{testCR("n")}, conditions: []v1alpha1.UnhealthyCondition{{Type: "DiskPressure", Status: "True"}}},
+		"7.3 a condition, and none matches": {own: []*object.CR{objecttest.CR("n")}, conditions: []v1alpha1.UnhealthyCondition{{Type: "DiskPressure", Status: "True"}}},
 		"7.6 FR-321 it has never reported":  {conditions: []v1alpha1.UnhealthyCondition{{Type: "Ready", Status: "False"}}, want: health.Verdict{State: health.SoonUnhealthy, Type: "Ready"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -152,7 +153,7 @@ func TestSummary(t *testing.T) {
 		in.Nodes[i] = NewNode(name, in.Objects[i], name != "left", "")
 	}
 	for i, remediated := range []string{"deleted", "left", "recovered"} {
-		in.Nodes[i].Own = []*object.CR{testCR(remediated)}
+		in.Nodes[i].Own = []*object.CR{objecttest.CR(remediated)}
 	}
 	want := health.Summary{Observed: 100, Healthy: 97, SoonUnhealthy: 1, Unhealthy: 1, Remediated: 1, Recheck: epoch.Add(90 * time.Second)}
 	result := Evaluate(in, epoch.Add(time.Minute))
@@ -224,7 +225,7 @@ func TestUnselectedRecheck(t *testing.T) {
 		own  []*object.CR
 		want time.Time
 	}{
-		"17.5 with a CR":    {own: []*object.CR{testCR("n")}, want: epoch.Add(time.Minute)},
+		"17.5 with a CR":    {own: []*object.CR{objecttest.CR("n")}, want: epoch.Add(time.Minute)},
 		"17.5 without a CR": {},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
+	"github.com/nhc-controller/nhc-controller/test/objecttest"
 )
 
 // TestSettleStorm: a storm begins with the CRs that reach the maximum (spec 9.2). Of five
@@ -29,17 +30,17 @@ func TestSettleStorm(t *testing.T) {
 		}
 		return remediation.NodeResult{Plan: plan, Outcome: outcome}
 	}
-	first := result("a", testCR("a"), nil)
+	first := result("a", objecttest.CR("a"), nil)
 	active := func(since time.Time) health.Storm { return health.Storm{Active: true, Since: since} }
 	tests := map[string]struct {
 		before  health.Storm
 		results []remediation.NodeResult
 		want    health.Storm
 	}{
-		"9.2 the other one gets its first CR":      {results: []remediation.NodeResult{first, result("b", nil, testCR("b"))}, want: active(epoch)},
+		"9.2 the other one gets its first CR":      {results: []remediation.NodeResult{first, result("b", nil, objecttest.CR("b"))}, want: active(epoch)},
 		"9.2 it gets none":                         {results: []remediation.NodeResult{first, result("b", nil, nil)}},
-		"9.2 a next step is no other node":         {results: []remediation.NodeResult{result("a", testCR("a"), testCR("a-2")), result("b", nil, nil)}},
-		"9.2 a CR that is there is counted before": {results: []remediation.NodeResult{first, result("b", testCR("b"), nil)}},
+		"9.2 a next step is no other node":         {results: []remediation.NodeResult{result("a", objecttest.CR("a"), objecttest.CR("a-2")), result("b", nil, nil)}},
+		"9.2 a CR that is there is counted before": {results: []remediation.NodeResult{first, result("b", objecttest.CR("b"), nil)}},
 		"9.2 one that has begun goes on":           {before: active(epoch.Add(-time.Minute)), results: []remediation.NodeResult{first, result("b", nil, nil)}, want: active(epoch.Add(-time.Minute))},
 	}
 	for name, tc := range tests {

@@ -21,8 +21,8 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
 
-// Config is what the controllers of health checks depend on. Every field is required, except Freshness, ClockTrusted,
-// DryRun, Sightings and Budgets.
+// Config is what the controllers of health checks depend on. Every field is required, except ClockTrusted, DryRun,
+// Sightings and Budgets.
 type Config struct {
 	Kube    kubernetes.Interface
 	Dynamic dynamic.Interface
@@ -34,7 +34,7 @@ type Config struct {
 	CRDs cache.SharedIndexInformer
 	// Remediations are the kinds of CRs, shared by the controllers of this process. The caller runs them.
 	Remediations *kinds.Kinds
-	// Freshness follows all informers. The caller runs it. Nil means that they follow the API server.
+	// Freshness follows all informers.
 	Freshness *watches.Freshness
 	Recorder  events.EventRecorder
 	Clock     clock.PassiveClock
@@ -53,9 +53,6 @@ type Config struct {
 
 // SetDefaults sets the fields that are not required.
 func (c *Config) SetDefaults() {
-	if c.Freshness == nil {
-		c.Freshness = watches.NewFreshness()
-	}
 	c.Sightings = cmp.Or(c.Sightings, sightings.New(c.Clock.Now, func() int64 { return 0 }))
 	if c.Budgets == nil {
 		c.Budgets = budget.None{}

@@ -127,7 +127,7 @@ func (s *Shell) CaughtUp(key string) error {
 }
 
 // storeOf returns the cache in which a write of the controller shows.
-func (s *Shell) storeOf(resource schema.GroupResource) (staleness.Store, bool) {
+func (s *Shell) storeOf(resource schema.GroupResource) (cache.Store, bool) {
 	switch resource {
 	case s.Checks.Resource.GroupResource():
 		return s.Checks.Store, true

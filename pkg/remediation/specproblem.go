@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
@@ -30,7 +29,7 @@ func SpecProblem(spec *v1alpha1.NodeHealthCheckSpec) string {
 	for _, rule := range []func(*v1alpha1.NodeHealthCheckSpec) string{
 		limitProblem,
 		machineDeletionProblem,
-		func(spec *v1alpha1.NodeHealthCheckSpec) string { return selectorProblem(&spec.Selector) },
+		selectorProblem,
 		templateProblem,
 		stepProblem,
 		conditionProblem,
@@ -83,42 +82,12 @@ func machineDeletionProblem(spec *v1alpha1.NodeHealthCheckSpec) string {
 	return ""
 }
 
-// selectorProblem accepts exactly what metav1.LabelSelectorAsSelector accepts. It
-// does not use that function, whose messages are those of the API machinery.
-func selectorProblem(selector *metav1.LabelSelector) string {
-	for _, e := range selector.MatchExpressions {
-		if !takesValues(e.Operator) && !takesNoValues(e.Operator) {
-			return "Invalid selector: an operator must be In, NotIn, Exists or DoesNotExist"
-		}
-	}
-	for _, e := range selector.MatchExpressions {
-		if takesValues(e.Operator) != (len(e.Values) > 0) {
-			return "Invalid selector: In and NotIn need at least one value, Exists and DoesNotExist take none"
-		}
-	}
-
-	var keys, values []string
-	for key, value := range selector.MatchLabels {
-		keys, values = append(keys, key), append(values, value)
-	}
-	for _, e := range selector.MatchExpressions {
-		keys, values = append(keys, e.Key), append(values, e.Values...)
-	}
-	if slices.ContainsFunc(keys, func(key string) bool { return len(validation.IsQualifiedName(key)) > 0 }) {
-		return "Invalid selector: a key must be a label key, a name of at most 63 characters after an optional DNS subdomain and a slash"
-	}
-	if slices.ContainsFunc(values, func(value string) bool { return len(validation.IsValidLabelValue(value)) > 0 }) {
-		return "Invalid selector: a value must be a label value, empty or at most 63 characters"
+// selectorProblem does not quote the error, which names any one of several labels.
+func selectorProblem(spec *v1alpha1.NodeHealthCheckSpec) string {
+	if _, err := metav1.LabelSelectorAsSelector(&spec.Selector); err != nil {
+		return "Invalid selector: an operator, a key or a value is none that a label selector may have"
 	}
 	return ""
-}
-
-func takesValues(operator metav1.LabelSelectorOperator) bool {
-	return operator == metav1.LabelSelectorOpIn || operator == metav1.LabelSelectorOpNotIn
-}
-
-func takesNoValues(operator metav1.LabelSelectorOperator) bool {
-	return operator == metav1.LabelSelectorOpExists || operator == metav1.LabelSelectorOpDoesNotExist
 }
 
 func templateProblem(spec *v1alpha1.NodeHealthCheckSpec) string {

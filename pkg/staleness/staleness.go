@@ -17,11 +17,6 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// Store is the part of [cache.Store] that the tracker reads.
-type Store interface{ LastStoreSyncResourceVersion() string }
-
-var _ Store = cache.Store(nil)
-
 // Error reports a cache that is behind one of our writes. It is no failure: the missing
 // watch event arrives by itself.
 type Error struct {
@@ -71,7 +66,7 @@ func (t *Tracker) Wrote(owner string, resource schema.GroupResource, version str
 // check returns an *Error for each store that is behind the writes of owner, the latest
 // write first. It forgets the writes if no store is behind. A resource without a store is no
 // longer watched, or cannot be: there is nothing to wait for.
-func (t *Tracker) check(owner string, storeOf func(schema.GroupResource) (Store, bool)) []*Error {
+func (t *Tracker) check(owner string, storeOf func(schema.GroupResource) (cache.Store, bool)) []*Error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var behind []*Error
@@ -93,7 +88,7 @@ func (t *Tracker) check(owner string, storeOf func(schema.GroupResource) (Store,
 
 // CaughtUp returns an *Error until all stores show the writes of owner, or [Patience] is over. A sync has to
 // read the stores after this call: an earlier reading may be older than the writes.
-func (t *Tracker) CaughtUp(owner string, storeOf func(schema.GroupResource) (Store, bool), now time.Time) error {
+func (t *Tracker) CaughtUp(owner string, storeOf func(schema.GroupResource) (cache.Store, bool), now time.Time) error {
 	behind := t.check(owner, storeOf)
 	if len(behind) == 0 {
 		return nil
@@ -121,7 +116,7 @@ func (t *Tracker) Forget(owner string) {
 }
 
 // Behind reports whether a store is behind a write at version.
-func Behind(store Store, version string) bool {
+func Behind(store cache.Store, version string) bool {
 	return Newer(version, store.LastStoreSyncResourceVersion())
 }
 

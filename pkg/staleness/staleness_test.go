@@ -9,20 +9,25 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/tools/cache"
 )
 
-type store string
+type store struct {
+	cache.Store
 
-func (s store) LastStoreSyncResourceVersion() string { return string(s) }
+	version string
+}
+
+func (s store) LastStoreSyncResourceVersion() string { return s.version }
 
 func TestTracker(t *testing.T) {
 	t.Parallel()
 	crs := schema.GroupResource{Group: "g", Resource: "crs"}
 	others := schema.GroupResource{Group: "g", Resource: "others"}
-	at := func(versions map[schema.GroupResource]string) func(schema.GroupResource) (Store, bool) {
-		return func(r schema.GroupResource) (Store, bool) {
+	at := func(versions map[schema.GroupResource]string) func(schema.GroupResource) (cache.Store, bool) {
+		return func(r schema.GroupResource) (cache.Store, bool) {
 			v, ok := versions[r]
-			return store(v), ok
+			return store{version: v}, ok
 		}
 	}
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -56,7 +61,7 @@ func TestTracker(t *testing.T) {
 func TestPatience(t *testing.T) {
 	t.Parallel()
 	leases := schema.GroupResource{Resource: "leases"}
-	behind := func(schema.GroupResource) (Store, bool) { return store("1"), true }
+	behind := func(schema.GroupResource) (cache.Store, bool) { return store{version: "1"}, true }
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	var tracker Tracker
 	require.NoError(t, tracker.CaughtUp("a", behind, now))

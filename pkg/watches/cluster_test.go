@@ -4,6 +4,7 @@
 package watches
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -61,6 +62,8 @@ var (
 func resourceOf(gvk schema.GroupVersionKind) schema.GroupVersionResource {
 	return gvk.GroupVersion().WithResource(resources[gvk].Name)
 }
+
+func crdOf(gvk schema.GroupVersionKind) string { return resourceOf(gvk).GroupResource().String() }
 
 // fakeCluster is a fake API server and a running set. It may be changed at any time.
 type fakeCluster struct {
@@ -138,9 +141,10 @@ func newFakeCluster(change func(*Config)) *fakeCluster {
 	w.client.PrependWatchReactor("*", w.watch)
 	config := Config{
 		Name: "test", Client: slowClient{FakeDynamicClient: w.client, fakeCluster: w}, Discovery: w, Access: access.SelfSubjectAccessReviews(),
-		Verbs: []string{"get", "list", "watch"},
-		CRDs:  func(string) ([]string, bool) { return nil, false },
-		Parse: func(u *unstructured.Unstructured) runtime.Object { return &parsed{Unstructured: *u} },
+		Verbs:     []string{"get", "list", "watch"},
+		CRDs:      func(string) ([]string, bool) { return nil, false },
+		Freshness: NewFreshness(),
+		Parse:     func(u *unstructured.Unstructured) runtime.Object { return &parsed{Unstructured: *u} },
 		Handler: cache.ResourceEventHandlerFuncs{
 			AddFunc:    func(object any) { w.saw("add", object) },
 			UpdateFunc: func(_, object any) { w.saw("update", object) },
@@ -179,11 +183,10 @@ func (w *fakeCluster) ServerGroupsWithContext(context.Context) (*metav1.APIGroup
 		if err := w.discoveryErr[gvk.Group]; err != nil {
 			return nil, err
 		}
-		group, version := groups[gvk.Group], metav1.GroupVersionForDiscovery{Version: gvk.Version}
-		group.Name, group.Versions = gvk.Group, append(group.Versions, version)
-		if group.PreferredVersion.Version < gvk.Version {
-			group.PreferredVersion = version // The latest.
-		}
+		group := groups[gvk.Group]
+		group.Name, group.Versions = gvk.Group, append(group.Versions, metav1.GroupVersionForDiscovery{GroupVersion: gvk.GroupVersion().String()})
+		slices.SortFunc(group.Versions, func(a, b metav1.GroupVersionForDiscovery) int { return cmp.Compare(b.GroupVersion, a.GroupVersion) }) // The latest first.
+		group.Versions = slices.Compact(group.Versions)
 		groups[gvk.Group] = group
 	}
 	return &metav1.APIGroupList{Groups: slices.Collect(maps.Values(groups))}, nil

@@ -4,10 +4,8 @@
 package watches
 
 import (
-	"context"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/dynamic"
@@ -15,12 +13,6 @@ import (
 	authorizationclient "k8s.io/client-go/kubernetes/typed/authorization/v1"
 	"k8s.io/client-go/tools/cache"
 )
-
-// Discovery returns the resources that the API server serves.
-type Discovery interface {
-	ServerGroupsWithContext(ctx context.Context) (*metav1.APIGroupList, error)
-	ServerResourcesForGroupVersionWithContext(ctx context.Context, groupVersion string) (*metav1.APIResourceList, error)
-}
 
 // Config is what a Set depends on. Fields are required unless they say otherwise.
 type Config struct {
@@ -44,7 +36,7 @@ type Config struct {
 	Indexers cache.Indexers
 	// Handler receives the events of every watched kind.
 	Handler cache.ResourceEventHandler
-	// Freshness follows the caches. Without one, the set has its own.
+	// Freshness follows the caches.
 	Freshness *Freshness
 	// Changed is called with the owners of a kind when its state has changed. With Keep, there may be none.
 	Changed func(owners []string)

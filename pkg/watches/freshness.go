@@ -13,7 +13,7 @@ import (
 )
 
 // Freshness knows which caches follow the API server. An informer cannot tell a quiet watch from a failing
-// one. Its methods may be called from any goroutine. With a nil Freshness, every cache follows.
+// one. Its methods may be called from any goroutine.
 type Freshness struct {
 	mu          sync.Mutex
 	connections map[string]*connection
@@ -60,9 +60,6 @@ func (f *Freshness) Cause(name string) error {
 }
 
 func (f *Freshness) connection(name string) *connection {
-	if f == nil {
-		return nil
-	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.connections[name]

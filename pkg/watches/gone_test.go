@@ -30,7 +30,7 @@ func TestGone(t *testing.T) {
 	}{
 		"P12 the last definition of the group was removed": {cached: definitions{known: true}, gone: true},
 		"P12 the definition was removed, another is served": {
-			cached:  definitions{names: []string{resourceOf(global).GroupResource().String()}, known: true},
+			cached:  definitions{names: []string{crdOf(global)}, known: true},
 			prepare: func(w *fakeCluster) { w.served.Insert(global) },
 			gone:    true,
 		},
@@ -78,19 +78,22 @@ func TestGoneAndBack(t *testing.T) {
 		require.False(t, w.set.Gone(fence), "it is not wanted")
 
 		w.change(func() { w.served.Delete(reboot) })
-		w.set.Refresh(reboot.Group)
+		w.set.Refresh(crdOf(reboot))
 		pass(probeInterval)
 		require.False(t, w.set.Gone(reboot), "P5: it is defined")
 		w.notified()
 
 		w.change(func() { cached.names = nil; w.served.Delete(global) })
-		w.set.Refresh(reboot.Group)
+		w.set.Refresh(crdOf(reboot))
 		pass(probeInterval)
 		require.True(t, w.set.Gone(reboot))
 		require.Equal(t, [][]string{{"one"}}, w.notified(), "P2: although the kind was not served before either")
 
-		w.change(func() { cached.names = []string{"reboottemplates.a.example.com"}; w.discoveryErr[reboot.Group] = errServer })
-		w.set.Refresh(reboot.Group)
+		w.change(func() {
+			cached.names = []string{"reboottemplates.a.example.com"}
+			w.discoveryErr[reboot.Group] = errServer
+		})
+		w.set.Refresh(crdOf(reboot))
 		pass(time.Hour)
 		require.True(t, w.set.Gone(reboot), "what was known stays")
 		w.change(func() { clear(w.discoveryErr); w.served.Insert(reboot) })
@@ -122,8 +125,8 @@ func TestGoneIsSilent(t *testing.T) {
 
 			// It is installed while the controller runs. Discovery follows a little later.
 			w.notified()
-			cached.names = []string{resourceOf(reboot).GroupResource().String()}
-			w.set.Refresh(reboot.Group)
+			cached.names = []string{crdOf(reboot)}
+			w.set.Refresh(crdOf(reboot))
 			pass(delay)
 			w.change(func() { w.served.Insert(reboot) })
 			pass(5*time.Second - delay)
@@ -132,7 +135,7 @@ func TestGoneIsSilent(t *testing.T) {
 
 			cached.names = nil
 			w.change(func() { w.served.Delete(reboot) })
-			w.set.Refresh(reboot.Group)
+			w.set.Refresh(crdOf(reboot))
 			pass(time.Second)
 			require.Zero(t, w.running(reboot), "1.3: it may vanish")
 			_, err := w.set.Cache(reboot)

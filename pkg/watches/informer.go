@@ -5,11 +5,11 @@ package watches
 
 import (
 	"context"
-	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
@@ -40,7 +40,7 @@ func (i *informer) unread() error {
 }
 
 // watch returns a started informer for a kind. Informers stop with ctx, which is that of the Set.
-func (s *Set[K]) watch(ctx context.Context, key K, mapping *meta.RESTMapping) (*informer, error) {
+func (s *Set[K]) watch(ctx context.Context, key K, mapping *meta.RESTMapping) *informer {
 	logger := klog.LoggerWithValues(klog.FromContext(ctx), logValues(key)...)
 	ctx, cancel := context.WithCancel(klog.NewContext(ctx, logger))
 	started := &informer{cancel: cancel}
@@ -59,10 +59,7 @@ func (s *Set[K]) watch(ctx context.Context, key K, mapping *meta.RESTMapping) (*
 	context.AfterFunc(ctx, func() { s.config.Freshness.forget(name, &started.connection) })
 	started.SharedIndexInformer = cache.NewSharedIndexInformerWithOptions(source, &unstructured.Unstructured{},
 		cache.SharedIndexInformerOptions{Indexers: s.config.Indexers, ObjectDescription: mapping.Resource.String()})
-	if err := s.configure(ctx, started); err != nil {
-		cancel()
-		return nil, fmt.Errorf("watching %s: %w", mapping.Resource, err)
-	}
+	s.configure(ctx, started)
 	s.wg.Go(func() { started.RunWithContext(ctx) })
 	s.wg.Go(func() {
 		if cache.WaitFor(ctx, "", started.ready) {
@@ -70,26 +67,21 @@ func (s *Set[K]) watch(ctx context.Context, key K, mapping *meta.RESTMapping) (*
 			s.notify(key)
 		}
 	})
-	return started, nil
+	return started
 }
 
-func (s *Set[K]) configure(ctx context.Context, i *informer) error {
-	err := i.SetTransform(func(object any) (any, error) {
+// configure sets up an informer. Only one that was started would refuse that.
+func (s *Set[K]) configure(ctx context.Context, i *informer) {
+	utilruntime.Must(i.SetTransform(func(object any) (any, error) {
 		if u, ok := object.(*unstructured.Unstructured); ok {
 			return s.config.Parse(u), nil
 		}
 		return object, nil // Parsed before.
-	})
-	if err != nil {
-		return err
-	}
+	}))
 	logger := klog.FromContext(ctx)
 	registration, err := i.AddEventHandlerWithOptions(s.config.Handler, cache.HandlerOptions{Logger: &logger})
-	if err != nil {
-		return err
-	}
+	utilruntime.Must(err)
 	i.ready = registration.HasSyncedChecker()
-	return nil
 }
 
 // notify calls Changed with the owners of a kind.

@@ -7,11 +7,9 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -66,23 +64,17 @@ func (s *Set[K]) discover(ctx context.Context, key K) (result found, err error) 
 	if gvk.Kind == "" {
 		return result, nil
 	}
-	candidates := []string{gvk.Version}
-	if gvk.Version == "" {
-		if candidates, err = s.versions(ctx, gvk.Group); err != nil {
-			return result, err
-		}
+	lists, err := Served(ctx, s.config.Discovery, gvk.GroupVersion())
+	if err != nil {
+		return result, err
 	}
 	served := sets.New[string]()
-	for _, version := range candidates {
-		gvk.Version = version
-		resources, err := s.resources(ctx, gvk.GroupVersion())
-		if err != nil {
-			return result, err
-		}
-		for i := range resources {
-			served.Insert(resources[i].Name + "." + gvk.Group)
-			if resources[i].Kind == gvk.Kind {
-				result.add(gvk, &resources[i])
+	for _, list := range lists {
+		gvk.Version = schema.FromAPIVersionAndKind(list.GroupVersion, gvk.Kind).Version
+		for i := range list.APIResources {
+			served.Insert(list.APIResources[i].Name + "." + gvk.Group)
+			if list.APIResources[i].Kind == gvk.Kind {
+				result.add(gvk, &list.APIResources[i])
 			}
 		}
 	}
@@ -104,39 +96,6 @@ func (f *found) add(gvk schema.GroupVersionKind, resource *metav1.APIResource) {
 	if resource.Namespaced {
 		f.mapping.Scope = meta.RESTScopeNamespace
 	}
-}
-
-// resources returns the served resources of a version of an API group, without
-// subresources.
-func (s *Set[K]) resources(ctx context.Context, version schema.GroupVersion) ([]metav1.APIResource, error) {
-	list, err := s.config.Discovery.ServerResourcesForGroupVersionWithContext(ctx, version.String())
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("discovering %s: %w", version, err)
-	}
-	return slices.DeleteFunc(slices.Clone(list.APIResources), func(resource metav1.APIResource) bool { return strings.Contains(resource.Name, "/") }), nil
-}
-
-// versions returns the versions of an API group that the API server serves, first the one that it
-// prefers.
-func (s *Set[K]) versions(ctx context.Context, name string) (versions []string, err error) {
-	groups, err := s.config.Discovery.ServerGroupsWithContext(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("discovering API groups: %w", err)
-	}
-	for i := range groups.Groups {
-		if group := &groups.Groups[i]; group.Name == name {
-			versions = append(versions, group.PreferredVersion.Version)
-			for _, other := range group.Versions {
-				if other.Version != group.PreferredVersion.Version {
-					versions = append(versions, other.Version)
-				}
-			}
-		}
-	}
-	return versions, nil
 }
 
 // firstDenied returns the first needed verb that is not permitted everywhere, or

@@ -37,10 +37,6 @@ func (s *Set[K]) reconcile(ctx context.Context, key K) {
 			found, err = s.probe(ctx, key)
 		}
 	}
-	var settled bool
-	if err == nil {
-		settled, err = s.update(ctx, key, k, found)
-	}
 	switch {
 	case ctx.Err() != nil:
 	case err != nil:
@@ -48,7 +44,7 @@ func (s *Set[K]) reconcile(ctx context.Context, key K) {
 			utilruntime.HandleErrorWithLogger(logger, err, "Probing a kind failed, retrying")
 			s.queue.AddRateLimited(key)
 		}
-	case settled:
+	case s.update(ctx, key, k, found):
 		s.queue.Forget(key)
 	default:
 		// The first probes follow one another quickly: a CRD that was just created is
@@ -66,15 +62,15 @@ func (s *Set[K]) newlyForbidden(k *kind, found found) bool {
 
 // update stores the result of a probe as the state of the kind, and notifies the owners of
 // a change. It returns true if the kind need not be probed again before an event.
-func (s *Set[K]) update(ctx context.Context, key K, k *kind, found found) (bool, error) {
+func (s *Set[K]) update(ctx context.Context, key K, k *kind, found found) (settled bool) {
 	s.mu.Lock()
 	if s.kinds[key] != k {
 		s.mu.Unlock()
-		return true, nil // Not wanted any more, or again: then Want has queued it.
+		return true // Not wanted any more, or again: then Want has queued it.
 	}
 	before := *k
-	err := s.apply(ctx, key, k, found)
-	settled := found.err == nil || found.gone // Then an event comes.
+	s.apply(ctx, key, k, found)
+	settled = found.err == nil || found.gone // Then an event comes.
 	changed := k.differs(&before)
 	if s.needless(k) {
 		s.drop(key, k)
@@ -87,12 +83,12 @@ func (s *Set[K]) update(ctx context.Context, key K, k *kind, found found) (bool,
 		}
 		s.notify(key)
 	}
-	return settled, err
+	return settled
 }
 
 // apply stores the result of a probe, and starts or stops the informer accordingly. s.mu
 // must be held.
-func (s *Set[K]) apply(ctx context.Context, key K, k *kind, found found) error {
+func (s *Set[K]) apply(ctx context.Context, key K, k *kind, found found) {
 	if k.mapping == nil || !found.watchable || k.mapping.Resource != found.mapping.Resource {
 		k.stop()
 	}
@@ -100,16 +96,9 @@ func (s *Set[K]) apply(ctx context.Context, key K, k *kind, found found) error {
 	if k.gone {
 		k.last = nil // Its objects are gone, too, also if it is served again.
 	}
-	if !found.watchable || k.informer != nil {
-		return nil
+	if found.watchable && k.informer == nil {
+		k.informer = s.watch(ctx, key, found.mapping)
 	}
-	started, err := s.watch(ctx, key, found.mapping)
-	if err != nil {
-		k.err = err
-		return err
-	}
-	k.informer = started
-	return nil
 }
 
 // fail records why a kind could not be probed, and returns false if it is not wanted any

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -107,9 +108,6 @@ type kind struct {
 
 // NewSet returns a set without kinds. It starts nothing: that happens in Run.
 func NewSet[K Key](config Config) *Set[K] {
-	if config.Freshness == nil {
-		config.Freshness = NewFreshness()
-	}
 	return &Set[K]{
 		config: config,
 		kinds:  map[K]*kind{},
@@ -207,9 +205,10 @@ func (s *Set[K]) Kinds() sets.Set[K] {
 	return sets.KeySet(s.kinds)
 }
 
-// Refresh probes the kinds of an API group again, because a CRD of it came, went or
-// changed. Discovery follows within a second or two.
-func (s *Set[K]) Refresh(group string) {
+// Refresh probes the kinds of the API group of a CRD again, because that came, went or changed. Discovery follows within
+// a second or two.
+func (s *Set[K]) Refresh(crd string) {
+	_, group, _ := strings.Cut(crd, ".") // The name is <plural>.<group>.
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for key := range s.kinds {
@@ -336,14 +335,10 @@ func (s *Set[K]) Get(key K, name types.NamespacedName) (runtime.Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	object, exists, err := indexer.GetByKey(cache.NewObjectName(name.Namespace, name.Name).String())
-	if err != nil {
-		return nil, fmt.Errorf("reading %s from the cache: %w", name, err)
+	if object := Cached[runtime.Object](indexer, cache.NewObjectName(name.Namespace, name.Name).String()); object != nil {
+		return object, nil
 	}
-	if !exists {
-		return nil, apierrors.NewNotFound(schema.GroupResource{Group: parts(key).Group, Resource: parts(key).Kind}, name.Name)
-	}
-	return object.(runtime.Object), nil
+	return nil, apierrors.NewNotFound(schema.GroupResource{Group: parts(key).Group, Resource: parts(key).Kind}, name.Name)
 }
 
 // stop stops the informer, if there is one, and keeps its cache.

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
@@ -36,11 +35,11 @@ func Subscribe[T cache.Object](s *Subscription, what string, informer cache.Type
 	s.add(what)(informer.AddTypedEventHandler(handler, s.options))
 }
 
-// SubscribeCRDs has changed called with the name and the API group of each CustomResourceDefinition that is new, updated or gone.
-func (s *Subscription) SubscribeCRDs(informer cache.SharedIndexInformer, changed func(name, group string)) {
+// SubscribeCRDs has changed called with the name of each CustomResourceDefinition that is new, updated or gone.
+func (s *Subscription) SubscribeCRDs(informer cache.SharedIndexInformer, changed func(name string)) {
 	call := func(obj any) {
-		if name, group, ok := groupOfCRD(obj); ok {
-			changed(name, group)
+		if crd, err := cache.DeletionHandlingObjectToName(obj); err == nil {
+			changed(crd.Name)
 		}
 	}
 	handler := cache.ResourceEventHandlerFuncs{AddFunc: call, UpdateFunc: func(_, crd any) { call(crd) }, DeleteFunc: call}
@@ -55,14 +54,4 @@ func (s *Subscription) add(what string) func(cache.ResourceEventHandlerRegistrat
 		}
 		s.Synced = append(s.Synced, registration.HasSyncedChecker())
 	}
-}
-
-// groupOfCRD returns the name and the API group of the CustomResourceDefinition of an event. Its name is <plural>.<group>.
-func groupOfCRD(obj any) (name, group string, ok bool) {
-	object, err := cache.DeletionHandlingObjectToName(obj)
-	if err != nil {
-		return "", "", false
-	}
-	_, group, ok = strings.Cut(object.Name, ".")
-	return object.Name, group, ok
 }

@@ -59,7 +59,7 @@ func TestTroubleLater(t *testing.T) {
 				w.want("one", reboot)
 				w.notified()
 				w.change(func() { trouble.begin(w) })
-				w.set.Refresh(reboot.Group)
+				w.set.Refresh(crdOf(reboot))
 				pass(time.Hour)
 				value, err := w.value(reboot)
 				require.NoError(t, err, "P5: what was known stays")

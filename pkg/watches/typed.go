@@ -44,20 +44,16 @@ func (f *Freshness) Nodes(kube kubernetes.Interface, transform cache.TransformFu
 
 // Leases returns an informer of the Leases of a namespace, not started.
 func (f *Freshness) Leases(kube kubernetes.Interface, namespace string, transform cache.TransformFunc) coordinationinformers.TypedLeaseInformer {
-	return f.leases(LeaseCache, kube, namespace, "", transform)
+	factory := informers.NewSharedInformerFactoryWithOptions(kube, 0, informers.WithTransform(transform))
+	factory.InformerFor(&coordinationv1.Lease{}, func(kube kubernetes.Interface, _ time.Duration) cache.SharedIndexInformer {
+		return NewInformer(f, LeaseCache, kube, kube.CoordinationV1().Leases(namespace), &coordinationv1.Lease{}, "")
+	})
+	return factory.Coordination().V1().Leases()
 }
 
 // LeasesNamed returns an informer of the Leases of a name in all namespaces, not started.
-func (f *Freshness) LeasesNamed(kube kubernetes.Interface, name string, transform cache.TransformFunc) coordinationinformers.TypedLeaseInformer {
-	return f.leases(OtherLeaderCache, kube, metav1.NamespaceAll, name, transform)
-}
-
-func (f *Freshness) leases(cacheName string, kube kubernetes.Interface, namespace, name string, transform cache.TransformFunc) coordinationinformers.TypedLeaseInformer {
-	factory := informers.NewSharedInformerFactoryWithOptions(kube, 0, informers.WithTransform(transform))
-	factory.InformerFor(&coordinationv1.Lease{}, func(kube kubernetes.Interface, _ time.Duration) cache.SharedIndexInformer {
-		return NewInformer(f, cacheName, kube, kube.CoordinationV1().Leases(namespace), &coordinationv1.Lease{}, name)
-	})
-	return factory.Coordination().V1().Leases()
+func (f *Freshness) LeasesNamed(kube kubernetes.Interface, name string) cache.SharedIndexInformer {
+	return NewInformer(f, OtherLeaderCache, kube, kube.CoordinationV1().Leases(metav1.NamespaceAll), &coordinationv1.Lease{}, name)
 }
 
 // crdResource is that of the CustomResourceDefinitions.

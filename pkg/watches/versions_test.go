@@ -48,7 +48,7 @@ func TestVersionsOfAKind(t *testing.T) {
 		require.Equal(t, ErrPending, err, "not wanted")
 
 		w.change(func() { w.served.Delete(newReboot) })
-		kinds.Refresh(kind.Group)
+		kinds.Refresh(crdOf(reboot))
 		pass(time.Second)
 		mapping, err = kinds.Mapping(kind)
 		require.NoError(t, err)
@@ -60,10 +60,10 @@ func TestVersionsOfAKind(t *testing.T) {
 
 		// The version that is not preferred goes, and discovery names it for a moment: the watch goes on.
 		w.change(func() { w.served.Insert(newReboot) })
-		kinds.Refresh(kind.Group)
+		kinds.Refresh(crdOf(reboot))
 		pass(time.Second)
 		w.notified()
-		kinds.Refresh(kind.Group)
+		kinds.Refresh(crdOf(reboot))
 		synctest.Wait()
 		w.change(func() { w.served.Delete(reboot) })
 		pass(refreshAgain)
@@ -71,11 +71,11 @@ func TestVersionsOfAKind(t *testing.T) {
 		require.True(t, meta.IsNoMatchError(err), "%v", err)
 		require.NotEmpty(t, w.notified(), "its owners are told")
 		w.change(func() { w.served.Insert(reboot); w.served.Delete(newReboot) })
-		kinds.Refresh(kind.Group)
+		kinds.Refresh(crdOf(reboot))
 		pass(time.Second)
 
 		w.change(func() { w.served.Delete(reboot) })
-		kinds.Refresh(kind.Group)
+		kinds.Refresh(crdOf(reboot))
 		synctest.Wait()
 		_, err = kinds.MappingIn(kind, reboot.Version)
 		require.EqualError(t, err, `no matches for kind "RebootTemplate" in version "a.example.com/v1"`)

@@ -110,7 +110,7 @@ func TestNotServed(t *testing.T) {
 		require.Empty(t, w.notified(), "P3: the same answer is no news")
 
 		// The CRD is created; some seconds later it is served.
-		w.set.Refresh("a.example.com")
+		w.set.Refresh(crdOf(reboot))
 		pass(2 * time.Second)
 		w.change(func() { w.served.Insert(reboot) })
 		pass(3 * time.Second)
@@ -144,10 +144,10 @@ func TestGroupOfRefresh(t *testing.T) {
 		w.want("one", reboot)
 		pass(time.Hour)
 		w.change(func() { w.served.Insert(reboot) })
-		w.set.Refresh("example.com")
+		w.set.Refresh("xa.example.com")
 		synctest.Wait()
 		require.Zero(t, w.running(reboot), "the CRD of another group is no reason")
-		w.set.Refresh("a.example.com")
+		w.set.Refresh(crdOf(reboot))
 		synctest.Wait()
 		require.Equal(t, 1, w.running(reboot))
 	})
@@ -339,7 +339,7 @@ func TestAnyOrderOfCalls(t *testing.T) {
 					w.denied.Clear()
 				}
 				w.mu.Unlock()
-				w.set.Refresh("a.example.com")
+				w.set.Refresh(crdOf(reboot))
 				w.set.Recheck(fence)
 				_, _ = w.set.Mapping(fence)
 				_, _ = w.value(reboot)

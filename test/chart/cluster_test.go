@@ -14,7 +14,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
-	coordinationv1 "k8s.io/api/coordination/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -73,7 +72,8 @@ func testLifecycle(t *testing.T, c *cluster) {
 			t.Log(controller.LogTail())
 		}
 	})
-	lease := c.eventuallyLeads(t, "replica")
+	lease, err := c.AwaitLeader(t.Context(), namespace, "replica")
+	require.NoError(t, err)
 	_, err = c.Kubectl(t.Context(), "apply", "-f", filepath.Join(root, "manifests", "samples", "classic.yaml"))
 	require.NoError(t, err)
 	uid := c.eventuallyJudged(t, "workers")
@@ -117,7 +117,8 @@ func testLifecycle(t *testing.T, c *cluster) {
 	require.NoError(t, deploy.AwaitRBAC(t.Context(), c.ControlPlane, remediator.Resource.Group))
 	_, err = deploy.Start(t.Context(), c.ControlPlane, deploy.Controller{Name: "second", Namespace: namespace})
 	require.NoError(t, err)
-	c.eventuallyLeads(t, "second")
+	_, err = c.AwaitLeader(t.Context(), namespace, "second")
+	require.NoError(t, err)
 }
 
 // testCombinations: the API server accepts the chart with all values, without a warning, in
@@ -242,19 +243,6 @@ func (c *cluster) requirePermissionsDuring(t *testing.T, want []rbacv1.PolicyRul
 		}
 	}
 	require.Fail(t, "the watch has ended")
-}
-
-// eventuallyLeads waits until a controller leads.
-func (c *cluster) eventuallyLeads(t *testing.T, name string) *coordinationv1.Lease {
-	t.Helper()
-	var lease *coordinationv1.Lease
-	patience.Eventually(t, name+" leads", func() bool {
-		found, leads, err := c.Leads(t.Context(), namespace, name)
-		require.NoError(t, err)
-		lease = found
-		return leads
-	})
-	return lease
 }
 
 // eventuallyJudged waits until the controller has written the status of a NodeHealthCheck,

@@ -19,12 +19,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/yaml"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
-	"github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned"
 	"github.com/nhc-controller/nhc-controller/test/deploy"
 	"github.com/nhc-controller/nhc-controller/test/localkube"
 	"github.com/nhc-controller/nhc-controller/test/patience"
@@ -45,11 +42,8 @@ var (
 // cluster is a self-managed cluster: Cluster API's controllers run in the cluster whose
 // Machines they manage.
 type cluster struct {
-	*localkube.ControlPlane
+	*deploy.Cluster
 	t        *testing.T
-	kube     kubernetes.Interface
-	dynamic  dynamic.Interface
-	nhc      versioned.Interface
 	provider *provider
 }
 
@@ -59,15 +53,9 @@ func newCluster(t *testing.T) *cluster {
 	controlPlane, err := localkube.Start(t.Context(), localkube.Options{AuditUsers: []string{deploy.User}})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, controlPlane.Stop()) })
-	c := &cluster{ControlPlane: controlPlane, t: t}
-	config := controlPlane.AdminConfig()
-	c.kube, err = kubernetes.NewForConfig(config)
+	connected, err := deploy.Connect(controlPlane)
 	require.NoError(t, err)
-	c.dynamic, err = dynamic.NewForConfig(config)
-	require.NoError(t, err)
-	c.nhc, err = versioned.NewForConfig(config)
-	require.NoError(t, err)
-
+	c := &cluster{Cluster: connected, t: t}
 	c.installClusterAPI()
 	c.kubectl("apply", "-f", filepath.Join("testdata", "infrastructure.yaml"))
 	directory := t.TempDir()
@@ -76,9 +64,9 @@ func newCluster(t *testing.T) *cluster {
 	c.kubectl("wait", "--for=condition=Established", "--timeout=60s", "crd", "--all")
 	c.kubectl("create", "namespace", namespace)
 
-	c.provider = &provider{kube: c.kube, dynamic: c.dynamic}
+	c.provider = &provider{kube: c.Kube, dynamic: c.Dynamic}
 	c.provider.start(t)
-	startControllers(t, config)
+	startControllers(t, controlPlane.AdminConfig())
 	controller, err := deploy.Start(t.Context(), controlPlane, deploy.Controller{Name: "nhc-controller", Args: []string{"-v=5"}})
 	require.NoError(t, err)
 	t.Cleanup(func() {
@@ -145,7 +133,7 @@ func (c *cluster) create(name string) {
 	require.NoError(c.t, err)
 	c.apply(strings.ReplaceAll(string(content), "NAME", name))
 	// The owner of the control plane Machine: any controller may be one.
-	owner, err := c.kube.CoreV1().ConfigMaps(namespace).Create(c.t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+	owner, err := c.Kube.CoreV1().ConfigMaps(namespace).Create(c.t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
 	require.NoError(c.t, err)
 	reference := metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: name, UID: owner.UID, Controller: new(true)}
 	c.patch(machines, name+"-control-plane", map[string]any{"metadata": map[string]any{"ownerReferences": []metav1.OwnerReference{reference}}})
@@ -168,7 +156,7 @@ func (c *cluster) connect(name string) {
 		ObjectMeta: metav1.ObjectMeta{Name: name + "-kubeconfig", Labels: map[string]string{clusterNameLabel: name}},
 		Data:       map[string][]byte{"value": kubeconfig},
 	}
-	_, err = c.kube.CoreV1().Secrets(namespace).Create(c.t.Context(), secret, metav1.CreateOptions{})
+	_, err = c.Kube.CoreV1().Secrets(namespace).Create(c.t.Context(), secret, metav1.CreateOptions{})
 	require.NoError(c.t, err)
 }
 
@@ -176,7 +164,7 @@ func (c *cluster) patch(resource schema.GroupVersionResource, name string, chang
 	c.t.Helper()
 	patch, err := json.Marshal(change)
 	require.NoError(c.t, err)
-	_, err = c.dynamic.Resource(resource).Namespace(namespace).Patch(c.t.Context(), name, types.MergePatchType, patch, metav1.PatchOptions{}, subresources...)
+	_, err = c.Dynamic.Resource(resource).Namespace(namespace).Patch(c.t.Context(), name, types.MergePatchType, patch, metav1.PatchOptions{}, subresources...)
 	require.NoError(c.t, err)
 }
 
@@ -199,7 +187,7 @@ func (c *cluster) eventually(t *testing.T, what string, holds func() bool) {
 // being deleted.
 func (c *cluster) workers(t *testing.T, name string) []unstructured.Unstructured {
 	t.Helper()
-	list, err := c.dynamic.Resource(machines).Namespace(namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "role=worker," + clusterNameLabel + "=" + name})
+	list, err := c.Dynamic.Resource(machines).Namespace(namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "role=worker," + clusterNameLabel + "=" + name})
 	require.NoError(t, err)
 	var workers []unstructured.Unstructured
 	for i := range list.Items {
@@ -221,13 +209,13 @@ func (c *cluster) fail(t *testing.T, node string) {
 	condition := corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, Reason: "Test", LastTransitionTime: metav1.Now(), LastHeartbeatTime: metav1.Now()}
 	patch, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": []corev1.NodeCondition{condition}}})
 	require.NoError(t, err)
-	_, err = c.kube.CoreV1().Nodes().Patch(t.Context(), node, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	_, err = c.Kube.CoreV1().Nodes().Patch(t.Context(), node, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
 	require.NoError(t, err)
 }
 
 func (c *cluster) status(t *testing.T) v1beta1.MachineHealthCheckStatus {
 	t.Helper()
-	check, err := c.nhc.MachineV1beta1().MachineHealthChecks(namespace).Get(t.Context(), "all", metav1.GetOptions{})
+	check, err := c.NHC.MachineV1beta1().MachineHealthChecks(namespace).Get(t.Context(), "all", metav1.GetOptions{})
 	require.NoError(t, err)
 	return check.Status
 }

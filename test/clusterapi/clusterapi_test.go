@@ -37,7 +37,7 @@ func TestClusterAPI(t *testing.T) {
 		}
 		return joined == 3 && len(c.workers(t, "other")) == 3
 	})
-	_, err := c.nhc.MachineV1beta1().MachineHealthChecks(namespace).Create(t.Context(), check, metav1.CreateOptions{})
+	_, err := c.NHC.MachineV1beta1().MachineHealthChecks(namespace).Create(t.Context(), check, metav1.CreateOptions{})
 	require.NoError(t, err)
 	c.eventuallyCounts(t, 4, 4)
 	for _, part := range []struct {
@@ -72,7 +72,7 @@ func testNodeFails(t *testing.T, c *cluster) {
 	require.NotNil(t, row.Fenced)
 	c.requireReplacement(t, row)
 	c.eventuallyCounts(t, 4, 4)
-	nodes, err := c.kube.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + node})
+	nodes, err := c.Kube.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + node})
 	require.NoError(t, err)
 	require.Empty(t, nodes.Items, "Cluster API has deleted the Node")
 }
@@ -80,7 +80,7 @@ func testNodeFails(t *testing.T, c *cluster) {
 // requireReplacement: the replacement of an entry is a Machine that the MachineSet has made.
 func (c *cluster) requireReplacement(t *testing.T, row v1beta1.Remediation) {
 	t.Helper()
-	machine, err := c.dynamic.Resource(machines).Namespace(namespace).Get(t.Context(), row.Replacement, metav1.GetOptions{})
+	machine, err := c.Dynamic.Resource(machines).Namespace(namespace).Get(t.Context(), row.Replacement, metav1.GetOptions{})
 	require.NoError(t, err)
 	owner := metav1.GetControllerOf(machine)
 	require.NotNil(t, owner)
@@ -121,7 +121,7 @@ func testNeverJoins(t *testing.T, c *cluster) {
 // testControlPlane: a Machine of the control plane is left to its provider (spec M13.3).
 func testControlPlane(t *testing.T, c *cluster) {
 	name := clusterName + "-control-plane"
-	machine, err := c.dynamic.Resource(machines).Namespace(namespace).Get(t.Context(), name, metav1.GetOptions{})
+	machine, err := c.Dynamic.Resource(machines).Namespace(namespace).Get(t.Context(), name, metav1.GetOptions{})
 	require.NoError(t, err)
 	c.fail(t, nodeOf(machine))
 	c.eventually(t, "the decision about the control plane", func() bool {
@@ -132,7 +132,7 @@ func testControlPlane(t *testing.T, c *cluster) {
 		}
 		return false
 	})
-	machine, err = c.dynamic.Resource(machines).Namespace(namespace).Get(t.Context(), name, metav1.GetOptions{})
+	machine, err = c.Dynamic.Resource(machines).Namespace(namespace).Get(t.Context(), name, metav1.GetOptions{})
 	require.NoError(t, err)
 	require.Nil(t, machine.GetDeletionTimestamp())
 	require.NotContains(t, c.deletions(t), name)

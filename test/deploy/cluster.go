@@ -10,10 +10,12 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 
@@ -75,16 +77,16 @@ func Connect(controlPlane *localkube.ControlPlane) (*Cluster, error) {
 	return c, err
 }
 
-// Leads returns the lease of the leader, and whether a controller of this name holds it.
-func (c *Cluster) Leads(ctx context.Context, namespace, name string) (lease *coordinationv1.Lease, leads bool, err error) {
-	lease, err = c.Kube.CoordinationV1().Leases(namespace).Get(ctx, LeaderLease, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil, false, nil
-	}
-	if err != nil {
-		return nil, false, err
-	}
-	return lease, lease.Spec.HolderIdentity != nil && strings.HasPrefix(*lease.Spec.HolderIdentity, name+"_"), nil
+// AwaitLeader waits until a controller of this name leads, and returns the lease of the leader.
+func (c *Cluster) AwaitLeader(ctx context.Context, namespace, name string) (lease *coordinationv1.Lease, err error) {
+	err = wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, 10*time.Minute, true, func(ctx context.Context) (bool, error) {
+		lease, err = c.Kube.CoordinationV1().Leases(namespace).Get(ctx, LeaderLease, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return false, nil
+		}
+		return err == nil && lease.Spec.HolderIdentity != nil && strings.HasPrefix(*lease.Spec.HolderIdentity, name+"_"), err
+	})
+	return lease, err
 }
 
 // InstallKinds applies the manifest of kinds, and waits until they are served and the

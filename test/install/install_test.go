@@ -110,7 +110,8 @@ func (c *cluster) test(t *testing.T, w way, before objects) {
 			t.Log(controller.LogTail())
 		}
 	})
-	c.eventuallyLeads(t, w.name, w.namespace)
+	_, err = c.AwaitLeader(t.Context(), w.namespace, w.name)
+	require.NoError(t, err)
 
 	c.apply(t, remediator.NodeHealthCheckManifest)
 	c.setReady(t, "a", corev1.ConditionUnknown)
@@ -205,16 +206,6 @@ func (c *cluster) eventuallyAdmitted(t *testing.T, namespace string) {
 		pods, err := c.Kube.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{LabelSelector: "app.kubernetes.io/name=nhc-controller"})
 		require.NoError(t, err)
 		return len(pods.Items) == 2
-	})
-}
-
-// eventuallyLeads waits until a controller leads.
-func (c *cluster) eventuallyLeads(t *testing.T, name, namespace string) {
-	t.Helper()
-	patience.Eventually(t, name+" leads", func() bool {
-		_, leads, err := c.Leads(t.Context(), namespace, name)
-		require.NoError(t, err)
-		return leads
 	})
 }
 

@@ -79,8 +79,7 @@ func newAdmission(t *testing.T, c *cluster) *admission {
 
 func newAdmissionOf(t *testing.T, c *cluster, version schema.GroupVersion, kind, plural string) *admission {
 	t.Helper()
-	client := quietClient(t, c.AdminConfig()) // What is stored in spite of a rule causes many warnings.
-	return &admission{T: t, cluster: c, version: version, kind: kind, plural: plural, client: client.Resource(version.WithResource(plural))}
+	return &admission{T: t, cluster: c, version: version, kind: kind, plural: plural, client: c.dynamic.Resource(version.WithResource(plural))}
 }
 
 var dryRun = []string{metav1.DryRunAll}

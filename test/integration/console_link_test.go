@@ -44,7 +44,7 @@ func TestConsoleLink(t *testing.T) {
 	c.createNamespaces(t, "openshift-etcd")
 	c.installOptional(t, consoleLink)
 	for _, kind := range []string{"ServiceMonitor", "PrometheusRule"} {
-		c.installOptional(t, prometheusKind(kind))
+		c.installOptional(t, untypedKind("monitoring.coreos.com", "v1", kind, false))
 	}
 	docs, err := os.ReadFile(filepath.Join("..", "..", "docs", "dashboard-in-cluster.md"))
 	require.NoError(t, err)

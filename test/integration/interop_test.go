@@ -238,7 +238,7 @@ func testCURRunsAtEveryWrite(t *testing.T, c *cluster) {
 	}
 	cr := cur.crOf("a")
 	// Whatever makes the controller look at it again.
-	s.wipeStatus()
+	s.patchStatus(nil)
 	cur.eventuallyCROf("a")
 	s.updateNHC(pause("test"))
 	s.updateNHC(pause())

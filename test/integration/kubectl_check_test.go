@@ -20,25 +20,6 @@ import (
 	"github.com/nhc-controller/nhc-controller/test/patience"
 )
 
-// breakage is one way in which an installation does not work.
-type breakage struct {
-	name string
-	// commands of kubectl break it, and others mend it.
-	commands, mends []string
-	// shows is in the first lines of what kubectl nhc check prints.
-	shows string
-}
-
-// breakages returns the ways.
-func breakages() []breakage {
-	const nodeLeases = "medik8s-leases"
-	apply := []string{"apply --server-side --force-conflicts -f " + installManifest}
-	return []breakage{
-		{"a kind is missing", []string{"delete crd remediationbudgets.nhc-controller.io"}, apply, "CustomResourceDefinitions: remediationbudgets.nhc-controller.io is missing"},
-		{"the namespace of leases is missing", []string{"delete namespace " + nodeLeases}, apply, "Leases of nodes: Namespace " + nodeLeases + " is missing"},
-	}
-}
-
 // checks runs kubectl nhc check as an administrator.
 func (u *user) checks(args ...string) (out, errors string, code int) {
 	u.t.Helper()
@@ -116,17 +97,16 @@ func TestKubectlCheck(t *testing.T) {
 		admin.eventuallyChecked("Dry run of a NodeHealthCheck: The API server refuses to create nodehealthchecks: ")
 		allow()
 	})
-	for _, b := range breakages() {
-		t.Run(b.name, func(*testing.T) {
-			for _, line := range b.commands {
-				_, err := c.Kubectl(t.Context(), strings.Fields(line)...)
-				require.NoError(t, err)
-			}
-			admin.eventuallyChecked(b.shows)
-			for _, line := range b.mends {
-				_, err := c.Kubectl(t.Context(), strings.Fields(line)...)
-				require.NoError(t, err)
-			}
+	for breaks, shows := range map[string]string{
+		"delete crd remediationbudgets.nhc-controller.io": "CustomResourceDefinitions: remediationbudgets.nhc-controller.io is missing",
+		"delete namespace medik8s-leases":                 "Leases of nodes: Namespace medik8s-leases is missing",
+	} {
+		t.Run(breaks, func(t *testing.T) {
+			_, err := c.Kubectl(t.Context(), strings.Fields(breaks)...)
+			require.NoError(t, err)
+			admin.eventuallyChecked(shows)
+			_, err = c.Kubectl(t.Context(), "apply", "--server-side", "--force-conflicts", "-f", installManifest)
+			require.NoError(t, err)
 		})
 	}
 	controller.Stop()

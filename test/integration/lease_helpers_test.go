@@ -34,14 +34,3 @@ func (s *scenario) eventuallyNoNodeLease(name string) {
 	s.t.Helper()
 	s.eventually("no lease of node "+name, func() bool { return s.nodeLease(name) == nil })
 }
-
-// eventuallyNodeLease waits until the lease of a node was written after another one.
-func (s *scenario) eventuallyNodeLease(name string, after *coordinationv1.Lease) *coordinationv1.Lease {
-	s.t.Helper()
-	var lease *coordinationv1.Lease
-	s.eventually("a new write of the lease of node "+name, func() bool {
-		lease = s.nodeLease(name)
-		return lease != nil && lease.ResourceVersion != after.ResourceVersion
-	})
-	return lease
-}

@@ -38,7 +38,7 @@ type mhcAdmission struct {
 func newMHCAdmission(t *testing.T, c *cluster) *mhcAdmission {
 	t.Helper()
 	a := newAdmission(t, c)
-	a.client = quietClient(t, c.AdminConfig()).Resource(machineHealthCheck.resource).Namespace(machineNamespace)
+	a.client = c.dynamic.Resource(machineHealthCheck.resource).Namespace(machineNamespace)
 	return &mhcAdmission{a}
 }
 

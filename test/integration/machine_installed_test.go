@@ -63,8 +63,8 @@ func TestMachineHealthCheckInstalled(t *testing.T) {
 	})
 	i := &machineInstallation{
 		t: t, cluster: c,
-		machines: quietClient(t, c.AdminConfig()).Resource(openShiftMachine.resource).Namespace(machineNamespace),
-		checks:   quietClient(t, c.AdminConfig()).Resource(machineHealthCheck.resource).Namespace(machineNamespace),
+		machines: c.dynamic.Resource(openShiftMachine.resource).Namespace(machineNamespace),
+		checks:   c.dynamic.Resource(machineHealthCheck.resource).Namespace(machineNamespace),
 	}
 	i.testDeletion()
 	i.testAnnotation()
@@ -107,16 +107,11 @@ func (i *machineInstallation) check(pool string, annotations map[string]string, 
 }
 
 // machine creates a Machine of a pool that a MachineSet owns.
-func (i *machineInstallation) machine(client dynamic.ResourceInterface, kind optionalKind, pool string, status map[string]any) *unstructured.Unstructured {
+func (i *machineInstallation) machine(kind optionalKind, pool string, status map[string]any) {
 	i.t.Helper()
-	m := &machineThief{T: i.t, cluster: i.cluster, kind: kind, admin: client}
-	object := m.machine(pool+"-1", map[string]any{"labels": map[string]any{"pool": pool}}, owner(true))
-	created, err := client.Create(i.t.Context(), object, metav1.CreateOptions{})
-	require.NoError(i.t, err)
-	created.Object["status"] = status
-	created, err = client.UpdateStatus(i.t.Context(), created, metav1.UpdateOptions{})
-	require.NoError(i.t, err)
-	return created
+	machine := (&machineThief{kind: kind}).machine(pool+"-1", map[string]any{"labels": map[string]any{"pool": pool}}, owner(true))
+	machine.Object["status"] = status
+	i.createOptional(i.t, kind, machineNamespace, machine.GetName(), machine.Object)
 }
 
 func (i *machineInstallation) eventuallyGone(client dynamic.ResourceInterface, name string) {
@@ -130,7 +125,7 @@ func (i *machineInstallation) eventuallyGone(client dynamic.ResourceInterface, n
 // testDeletion: a Machine that has failed is deleted, with an event, and status says what remains.
 func (i *machineInstallation) testDeletion() {
 	i.check("deleted", nil, nil)
-	i.machine(i.machines, openShiftMachine, "deleted", map[string]any{"phase": "Failed"})
+	i.machine(openShiftMachine, "deleted", map[string]any{"phase": "Failed"})
 	i.eventuallyGone(i.machines, "deleted-1")
 	patience.Eventually(i.t, "an event", func() bool {
 		events, err := i.kube.EventsV1().Events(machineNamespace).List(i.t.Context(), metav1.ListOptions{})
@@ -154,7 +149,7 @@ func (i *machineInstallation) testDeletion() {
 // testAnnotation: both keys are set, and the second goes after the first.
 func (i *machineInstallation) testAnnotation() {
 	i.check("rebooted", map[string]string{remediationStrategy: "external-baremetal"}, nil)
-	i.machine(i.machines, openShiftMachine, "rebooted", map[string]any{"phase": "Running", "nodeRef": map[string]any{"name": "missing"}})
+	i.machine(openShiftMachine, "rebooted", map[string]any{"phase": "Running", "nodeRef": map[string]any{"name": "missing"}})
 	patience.Eventually(i.t, "both keys", func() bool {
 		machine, err := i.machines.Get(i.t.Context(), "rebooted-1", metav1.GetOptions{})
 		require.NoError(i.t, err)
@@ -191,7 +186,7 @@ func (i *machineInstallation) testTemplate() {
 		health, message := argoHealth(i.t, check)
 		return health == "Degraded" && strings.HasPrefix(message, "ExternalRemediationTemplateNotFound: ")
 	})
-	i.machine(i.machines, openShiftMachine, "cycled", map[string]any{"phase": "Running", "nodeRef": map[string]any{"name": "cycled"}})
+	i.machine(openShiftMachine, "cycled", map[string]any{"phase": "Running", "nodeRef": map[string]any{"name": "cycled"}})
 	remediations := i.dynamic.Resource(powerCycle.remediations).Namespace(machineNamespace)
 	for range 2 {
 		patience.Eventually(i.t, "a remediation object", func() bool {
@@ -209,9 +204,8 @@ func (i *machineInstallation) testClusterAPI() {
 	i.createNode("self", map[string]string{"cluster.x-k8s.io/cluster-name": "self", "cluster.x-k8s.io/cluster-namespace": machineNamespace})
 	i.createOptional(i.t, clusterOfCAPI, machineNamespace, "self", map[string]any{"spec": map[string]any{}})
 	i.check("own", map[string]string{"nhc-controller.io/machine-api": "cluster.x-k8s.io"}, nil)
-	machines := quietClient(i.t, i.AdminConfig()).Resource(clusterAPIMachine.resource).Namespace(machineNamespace)
-	i.machine(machines, clusterAPIMachine, "own", map[string]any{"nodeRef": map[string]any{"name": "gone"}})
-	i.eventuallyGone(machines, "own-1")
+	i.machine(clusterAPIMachine, "own", map[string]any{"nodeRef": map[string]any{"name": "gone"}})
+	i.eventuallyGone(i.dynamic.Resource(clusterAPIMachine.resource).Namespace(machineNamespace), "own-1")
 }
 
 func (i *machineInstallation) createNode(name string, annotations map[string]string) {

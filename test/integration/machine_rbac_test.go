@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	authorizationv1 "k8s.io/api/authorization/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -69,10 +68,6 @@ func TestMachinePermissions(t *testing.T) {
 	t.Run("users", func(t *testing.T) { testMachineUsers(t, c) })
 }
 
-func newLease(name string) *coordinationv1.Lease {
-	return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: name}}
-}
-
 // testForeignLeader: the controller finds that lease in whatever namespace it is, and sees no
 // other one.
 func testForeignLeader(t *testing.T, c *cluster) {
@@ -81,7 +76,7 @@ func testForeignLeader(t *testing.T, c *cluster) {
 	client, err := kubernetes.NewForConfig(config)
 	require.NoError(t, err)
 	for _, name := range []string{foreignLeader, "other"} {
-		_, err = c.kube.CoordinationV1().Leases(machineNamespace).Create(t.Context(), newLease(name), metav1.CreateOptions{})
+		_, err = c.kube.CoordinationV1().Leases(machineNamespace).Create(t.Context(), &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
 		require.NoError(t, err)
 	}
 	everywhere := client.CoordinationV1().Leases(metav1.NamespaceAll)
@@ -117,13 +112,8 @@ func testMachineUsers(t *testing.T, c *cluster) {
 		}
 	}
 	may := func(user, verb, subresource string) bool {
-		review, err := c.kube.AuthorizationV1().SubjectAccessReviews().Create(t.Context(), &authorizationv1.SubjectAccessReview{
-			Spec: authorizationv1.SubjectAccessReviewSpec{User: user, ResourceAttributes: &authorizationv1.ResourceAttributes{
-				Namespace: machineNamespace, Verb: verb, Group: machineHealthCheck.resource.Group, Resource: machineHealthCheck.resource.Resource, Subresource: subresource,
-			}},
-		}, metav1.CreateOptions{})
-		require.NoError(t, err)
-		return review.Status.Allowed
+		resource := strings.TrimSuffix(machineHealthCheck.resource.Resource+"/"+subresource, "/")
+		return c.permittedTo(t, permission{namespace: machineNamespace, verb: verb, group: machineHealthCheck.resource.Group, resource: resource}, user)
 	}
 	for user, verbs := range map[string][]string{
 		"reader": {"get", "list", "watch"}, "editor": {"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"}, "stranger": nil,
@@ -154,20 +144,8 @@ func TestMachineHealthCheckIsOptional(t *testing.T) {
 		require.Equal(t, !crd, strings.Contains(rendered, "name: nhc-controller-openshift"), overlay)
 	}
 
-	dir, err := filepath.EvalSymlinks(t.TempDir())
-	require.NoError(t, err)
-	manifests, err := filepath.Abs(filepath.Join("..", "..", "manifests"))
-	require.NoError(t, err)
-	manifests, err = filepath.Rel(dir, manifests)
-	require.NoError(t, err)
-	for name, content := range map[string]string{
-		"kustomization.yaml": strings.NewReplacer("DIR", manifests).Replace(
-			"resources: [DIR/overlays/machine-health-check, namespace.yaml]\ncomponents: [DIR/components/namespace]\n"),
-		"namespace.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: nhc-controller-namespace\n" +
-			"  annotations: {config.kubernetes.io/local-config: \"true\"}\ndata: {namespace: " + movedNamespace + "}\n",
-	} {
-		require.NoError(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
-	}
+	dir := t.TempDir()
+	require.NoError(t, deploy.WriteKustomization(dir, movedNamespace, "machine-health-check", "namespace"))
 	rendered, err := c.Kubectl(t.Context(), "kustomize", dir)
 	require.NoError(t, err)
 	require.NotContains(t, rendered, deploy.Namespace)

@@ -8,13 +8,11 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/rest"
 
 	"github.com/nhc-controller/nhc-controller/test/deploy"
 	"github.com/nhc-controller/nhc-controller/test/patience"
@@ -48,21 +46,17 @@ func TestStolenTokenAndMachines(t *testing.T) {
 	c.createNamespaces(t, machineNamespace)
 	c.installOptional(t, openShiftMachine, clusterAPIMachine)
 	c.applyOverlay(t, ownOverlay)
-	_, err := c.kube.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: "mistake"},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
-		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: deploy.Namespace, Name: deploy.ServiceAccount}},
-	}, metav1.CreateOptions{})
-	require.NoError(t, err)
+	c.makeAdmin(t)
 	config, err := c.ServiceAccountConfig(t.Context(), deploy.Namespace, deploy.ServiceAccount)
 	require.NoError(t, err)
-	thief, admin := quietClient(t, config), quietClient(t, c.AdminConfig())
+	thief, err := dynamic.NewForConfig(config)
+	require.NoError(t, err)
 	for _, kind := range []optionalKind{openShiftMachine, clusterAPIMachineV1beta1, clusterAPIMachine} {
 		t.Run(kind.resource.GroupVersion().String(), func(t *testing.T) {
 			m := &machineThief{
 				T: t, cluster: c, kind: kind,
 				thief: thief.Resource(kind.resource).Namespace(machineNamespace),
-				admin: admin.Resource(kind.resource).Namespace(machineNamespace),
+				admin: c.dynamic.Resource(kind.resource).Namespace(machineNamespace),
 			}
 			victim := m.createMachine("victim", nil, owner(true))
 			m.createMachine("asked", map[string]any{"annotations": map[string]any{
@@ -80,17 +74,6 @@ func TestStolenTokenAndMachines(t *testing.T) {
 	}
 }
 
-// quietClient returns a client that does not print warnings of the API server, such as those of a
-// deprecated version.
-func quietClient(t *testing.T, config *rest.Config) dynamic.Interface {
-	t.Helper()
-	config = rest.CopyConfig(config)
-	config.WarningHandlerWithContext = rest.NoWarnings{}
-	client, err := dynamic.NewForConfig(config)
-	require.NoError(t, err)
-	return client
-}
-
 // owner is a MachineSet that is the controller of a Machine, or only one of its owners. Its kind is
 // not served, so that it is not found to be gone.
 func owner(controller bool) metav1.OwnerReference {
@@ -103,12 +86,9 @@ func owner(controller bool) metav1.OwnerReference {
 
 func (m *machineThief) createMachine(name string, metadata map[string]any, owners ...metav1.OwnerReference) *unstructured.Unstructured {
 	m.Helper()
-	created, err := m.admin.Create(m.Context(), m.machine(name, metadata, owners...), metav1.CreateOptions{})
-	require.NoError(m, err)
-	created.Object["status"] = map[string]any{"phase": "Running"}
-	created, err = m.admin.UpdateStatus(m.Context(), created, metav1.UpdateOptions{})
-	require.NoError(m, err)
-	return created
+	machine := m.machine(name, metadata, owners...)
+	machine.Object["status"] = map[string]any{"phase": "Running"}
+	return m.createOptional(m.T, m.kind, machineNamespace, name, machine.Object)
 }
 
 // machine returns a Machine with what both APIs require.

@@ -61,11 +61,3 @@ func ofEachAPI(scenario func(t *testing.T, s *machineScenario)) func(*testing.T,
 		}
 	}
 }
-
-// installMachineAPIs installs the kinds of all APIs.
-func (c *cluster) installMachineAPIs(t *testing.T) {
-	t.Helper()
-	for _, api := range machineAPIs {
-		c.installOptional(t, append([]optionalKind{api.machine}, api.others...)...)
-	}
-}

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
+	"github.com/nhc-controller/nhc-controller/test/machineset"
 )
 
 // clusterAPI has kinds of Cluster API in one version.
@@ -74,7 +75,7 @@ func testClusterPaused(t *testing.T, c *cluster, kinds clusterAPI) {
 		"status": map[string]any{"targets": []any{"theirs"}},
 	})
 	for _, machine := range []string{"mine", "theirs", "late"} {
-		s.createMachine(machine, finalized)
+		s.createMachine(machine, machineset.Finalized)
 		s.join(machine)
 	}
 	// What their controller leaves on a Machine is no sign: it outlives their MachineHealthCheck.
@@ -101,7 +102,7 @@ func testClusterPaused(t *testing.T, c *cluster, kinds clusterAPI) {
 	require.Contains(t, s.eventuallyDecided("theirs", "OtherHealthCheck").Decision.Message, "of Cluster API")
 	require.Empty(t, s.deleteRequests("theirs"), "M4.4")
 
-	c.deleteOptional(t, kinds.healthCheck, s.name, "theirs")
+	require.NoError(t, c.dynamic.Resource(kinds.healthCheck.resource).Namespace(s.name).Delete(t.Context(), "theirs", metav1.DeleteOptions{}))
 	s.eventuallyDecided("theirs", "MachineDeleting")
 	require.Len(t, s.deleteRequests(""), 3, "M10.2: one request for each")
 }

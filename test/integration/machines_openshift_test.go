@@ -18,6 +18,7 @@ import (
 
 	"github.com/nhc-controller/nhc-controller/test/deploy"
 	"github.com/nhc-controller/nhc-controller/test/localkube"
+	"github.com/nhc-controller/nhc-controller/test/machineset"
 	"github.com/nhc-controller/nhc-controller/test/patience"
 )
 
@@ -44,7 +45,7 @@ func TestMachinesOnOpenShift(t *testing.T) {
 	var scenarios []*machineScenario
 	for _, api := range machineAPIs {
 		s := newMachineScenario(t, c, api.machine)
-		s.createMachine("a", finalized)
+		s.createMachine("a", machineset.Finalized)
 		s.join("a")
 		_, err := s.nhc.MachineV1beta1().MachineHealthChecks(s.name).Create(t.Context(), s.check(), metav1.CreateOptions{})
 		require.NoError(t, err)

@@ -5,7 +5,6 @@ package integration
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -18,9 +17,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/dynamic"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
@@ -58,30 +54,14 @@ func newMachineScenario(t *testing.T, c *cluster, kind optionalKind) *machineSce
 	s.provided = &machineset.Machines{
 		Kube: c.kube, Dynamic: c.dynamic, Resource: kind.resource, Namespace: s.name, Owner: s.owner, NodeName: s.nodeName,
 	}
-	t.Cleanup(s.cleanUp)
+	t.Cleanup(func() {
+		if t.Failed() {
+			output, err := s.Kubectl(context.WithoutCancel(t.Context()), "get", "machinehealthchecks.machine.openshift.io", "-n", s.name, "-o", "yaml")
+			t.Logf("MachineHealthChecks at the end:\n%s%v", output, err)
+		}
+	})
 	require.NoError(t, s.provided.CreateHome(t.Context(), s.nodeName("home")))
 	return s
-}
-
-// cleanUp removes what counts in other scenarios.
-func (s *machineScenario) cleanUp() {
-	ctx, cancel := context.WithTimeout(context.Background(), patience.Limit)
-	defer cancel()
-	if s.t.Failed() {
-		if output, err := s.Kubectl(ctx, "get", "machinehealthchecks.machine.openshift.io", "-n", s.name, "-o", "yaml"); err == nil {
-			s.t.Logf("MachineHealthChecks at the end:\n%s", output)
-		}
-	}
-	_ = s.mhcs().DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{})
-	if list, err := s.machines().List(ctx, metav1.ListOptions{}); err == nil {
-		for i := range list.Items {
-			patch := []byte(`{"metadata":{"finalizers":null}}`)
-			_, _ = s.machines().Patch(ctx, list.Items[i].GetName(), types.MergePatchType, patch, metav1.PatchOptions{})
-			_ = s.machines().Delete(ctx, list.Items[i].GetName(), metav1.DeleteOptions{})
-		}
-	}
-	_ = s.kube.CoreV1().Nodes().DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: scenarioLabel + "=" + s.name})
-	_ = s.kube.CoreV1().Nodes().Delete(ctx, s.nodeName("home"), metav1.DeleteOptions{})
 }
 
 func (s *machineScenario) machines() dynamic.ResourceInterface { return s.provided.Client() }
@@ -124,12 +104,6 @@ func (s *machineScenario) createCheck(change ...func(*v1beta1.MachineHealthCheck
 	require.NoError(s.t, err)
 	s.eventually("the MachineHealthCheck has a status", func() bool { return s.statusOf(created.Name).ExpectedMachines != nil })
 	return created
-}
-
-func atMost(maxUnhealthy intstr.IntOrString) func(*v1beta1.MachineHealthCheck) {
-	return func(check *v1beta1.MachineHealthCheck) {
-		check.Spec.MaxUnhealthy = (*v1beta1.IntOrString)(&maxUnhealthy)
-	}
 }
 
 func (s *machineScenario) status() v1beta1.MachineHealthCheckStatus { return s.statusOf(s.name) }
@@ -197,10 +171,6 @@ func (s *machineScenario) createMachine(name string, change ...func(*unstructure
 	return machine
 }
 
-func unowned(machine *unstructured.Unstructured) { machine.SetOwnerReferences(nil) }
-
-func finalized(machine *unstructured.Unstructured) { machineset.Finalized(machine) }
-
 // join gives a Machine a Node that is ready, with the name of the Machine.
 func (s *machineScenario) join(machines ...string) {
 	s.t.Helper()
@@ -214,34 +184,13 @@ func (s *machineScenario) nodeName(machine string) string { return s.name + "-" 
 
 // joins is the provider whose Machines all get a Node.
 func (s *machineScenario) joins(ctx context.Context, machine string) error {
-	return s.provided.Join(ctx, machine, s.labelled(nil))
-}
-
-// labelled gives a new Node the label of the scenario, and others.
-func (s *machineScenario) labelled(labels map[string]string) func(*corev1.Node) {
-	return func(node *corev1.Node) {
-		node.Labels[scenarioLabel] = s.name
-		maps.Copy(node.Labels, labels)
-	}
-}
-
-func (s *machineScenario) setPhase(machine, phase string) {
-	s.t.Helper()
-	require.NoError(s.t, s.provided.PatchStatus(s.t.Context(), machine, map[string]any{"phase": phase}))
+	return s.provided.Join(ctx, machine, func(node *corev1.Node) { node.Labels[scenarioLabel] = s.name })
 }
 
 // setReady sets the condition Ready of the Node of a Machine, from now on.
 func (s *machineScenario) setReady(machine string, status corev1.ConditionStatus) {
 	s.t.Helper()
-	s.setNodeCondition(machine, readyCondition(status, time.Now()))
-}
-
-func (s *machineScenario) setNodeCondition(machine string, condition corev1.NodeCondition) {
-	s.t.Helper()
-	patch, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": []corev1.NodeCondition{condition}}})
-	require.NoError(s.t, err)
-	_, err = s.kube.CoreV1().Nodes().Patch(s.t.Context(), s.nodeName(machine), types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
-	require.NoError(s.t, err)
+	s.cluster.setNodeCondition(s.t, s.nodeName(machine), readyCondition(status, time.Now()))
 }
 
 // deleteRequests returns the controller's requests to delete Machines of the scenario, of one name
@@ -279,17 +228,7 @@ func (s *machineScenario) run(set *machineset.Set) {
 // events returns the notes of all events with this reason about an object of the scenario.
 func (s *machineScenario) events(kind, name, reason string) []string {
 	s.t.Helper()
-	about := fields.Set{"regarding.kind": kind, "regarding.name": name, "reason": reason}
-	list, err := s.kube.EventsV1().Events(s.name).List(s.t.Context(), metav1.ListOptions{FieldSelector: about.String()})
-	require.NoError(s.t, err)
-	var notes []string
-	for _, event := range list.Items {
-		require.Equal(s.t, "machinehealthcheck-controller", event.ReportingController, "M17.1")
-		for range occurrences(&event) {
-			notes = append(notes, event.Note)
-		}
-	}
-	return notes
+	return s.eventNotes(s.t, s.name, "machinehealthcheck-controller", kind, name, reason) // M17.1
 }
 
 func (s *machineScenario) eventuallyEvent(kind, name, reason, note string) {
@@ -301,7 +240,9 @@ func (s *machineScenario) eventuallyEvent(kind, name, reason, note string) {
 // kinds of Machines are served.
 func (c *cluster) startMachineHealthChecks(t *testing.T, overlay string, args ...string) *localkube.Process {
 	t.Helper()
-	c.installMachineAPIs(t)
+	for _, api := range machineAPIs {
+		c.installOptional(t, append([]optionalKind{api.machine}, api.others...)...)
+	}
 	if overlay == openShiftOverlay {
 		c.installOptional(t, machineHealthCheck)
 	}
@@ -311,8 +252,6 @@ func (c *cluster) startMachineHealthChecks(t *testing.T, overlay string, args ..
 	eventuallyLogged(t, controller, "Looking after MachineHealthChecks")
 	return controller
 }
-
-func intOrString(value string) intstr.IntOrString { return intstr.FromString(value) }
 
 func hasMachineCondition(status v1beta1.MachineHealthCheckStatus, conditionType string, want corev1.ConditionStatus) bool {
 	for i := range status.Conditions {

@@ -5,12 +5,15 @@ package integration
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -18,6 +21,8 @@ import (
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
+	"github.com/nhc-controller/nhc-controller/test/machineset"
+	"github.com/nhc-controller/nhc-controller/test/patience"
 )
 
 // machineRole is the ClusterRole of the controller for Machines.
@@ -33,7 +38,6 @@ func TestMachinesUnavailable(t *testing.T) {
 	c.applyOverlay(t, ownOverlay)
 	controller := c.startController(t, "unavailable")
 	eventuallyLogged(t, controller, "Looking after MachineHealthChecks")
-	c.dynamic = quietClient(t, c.AdminConfig()) // A version of Cluster API is deprecated.
 	ofClusterAPI := clusterAPIIn(t, "v1beta1")
 
 	// One after the other: both change what the controller may do.
@@ -77,7 +81,7 @@ func testClustersForbidden(t *testing.T, c *cluster, kinds clusterAPI) {
 	c.installOptional(t, kinds.machine, kinds.cluster, kinds.healthCheck)
 	s := newMachineScenario(t, c, kinds.machine)
 	c.createOptional(t, kinds.cluster, s.name, "this", map[string]any{"spec": map[string]any{"paused": true}})
-	s.createMachine("a", finalized)
+	s.createMachine("a", machineset.Finalized)
 	s.join("a")
 	s.createCheck()
 	s.eventuallyCounts(1, 1)
@@ -153,13 +157,27 @@ func (s *machineScenario) eventuallyAvailable() {
 // restore.
 func (c *cluster) withdrawVerb(t *testing.T, kind optionalKind, verb string) (restore func()) {
 	t.Helper()
-	undo := c.withdraw(t, permission{role: machineRole, verb: verb, group: kind.resource.Group, resource: kind.resource.Resource})
-	c.touch(t, kind, "withdrawn")
-	return func() {
+	withdrawn := permission{role: machineRole, verb: verb, group: kind.resource.Group, resource: kind.resource.Resource}
+	roles := c.kube.RbacV1().ClusterRoles()
+	role, err := roles.Get(t.Context(), machineRole, metav1.GetOptions{})
+	require.NoError(t, err)
+	granted := role.Rules
+	set := func(rules []rbacv1.PolicyRule, permitted bool) {
 		t.Helper()
-		undo()
-		c.touch(t, kind, "granted")
+		role.Rules, role.ResourceVersion = rules, ""
+		_, err := roles.Update(t.Context(), role, metav1.UpdateOptions{})
+		require.NoError(t, err)
+		patience.Eventually(t, fmt.Sprintf("%s: %t", withdrawn, !permitted), func() bool { return c.permitted(t, withdrawn) == permitted })
+		c.touch(t, kind, strconv.FormatBool(permitted))
 	}
+	var left []rbacv1.PolicyRule
+	for _, p := range permissions("", machineRole, granted) {
+		if p != withdrawn {
+			left = append(left, p.rule())
+		}
+	}
+	set(left, false)
+	return func() { set(granted, true) }
 }
 
 // touch has the controller look at a kind again, instead of waiting until it does.

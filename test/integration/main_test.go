@@ -24,6 +24,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
 	"github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned"
 	"github.com/nhc-controller/nhc-controller/test/deploy"
@@ -89,6 +90,7 @@ var permits chan struct{}
 
 func TestMain(m *testing.M) {
 	flag.Parse()
+	rest.SetDefaultWarningHandler(rest.NoWarnings{}) // Of versions that are deprecated, and of what is stored in spite of a rule.
 	permits = make(chan struct{}, *clusters)
 	code := m.Run()
 	if shared.cluster != nil {

@@ -25,6 +25,7 @@ import (
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/test/localkube"
+	"github.com/nhc-controller/nhc-controller/test/patience"
 )
 
 // TestMetrics reads the metrics as Prometheus does, along the story of one node
@@ -36,7 +37,7 @@ func TestMetrics(t *testing.T) {
 	stranger := c.createToken(t, "stranger", false)
 	first := c.startController(t, "metrics-1", "--leader-elect-retry-period=1s")
 	eventuallyReady(t, first)
-	c.eventuallyLeader(t, "metrics-1")
+	patience.Eventually(t, "the leader", func() bool { return c.leader(t) == "metrics-1" })
 
 	for name, tc := range map[string]struct {
 		authorization string

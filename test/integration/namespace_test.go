@@ -16,13 +16,11 @@ import (
 	"github.com/stretchr/testify/require"
 	flowcontrolv1 "k8s.io/api/flowcontrol/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
 	"github.com/nhc-controller/nhc-controller/test/deploy"
-	"github.com/nhc-controller/nhc-controller/test/localkube"
 	"github.com/nhc-controller/nhc-controller/test/patience"
 )
 
@@ -33,7 +31,7 @@ const movedNamespace = "node-health"
 // another namespace. The controller works there, and what limits it does as well.
 func testAnotherNamespace(t *testing.T, c *cluster) {
 	for _, kind := range []string{"ServiceMonitor", "PrometheusRule"} {
-		c.installOptional(t, prometheusKind(kind))
+		c.installOptional(t, untypedKind("monitoring.coreos.com", "v1", kind, false))
 	}
 	_, err := c.Kubectl(t.Context(), "apply", "-k", filepath.Join("..", "..", "manifests", "monitoring"))
 	require.NoError(t, err)
@@ -53,7 +51,7 @@ func testAnotherNamespace(t *testing.T, c *cluster) {
 		require.Nil(t, pod.Spec.SecurityContext.RunAsUser, "OpenShift chooses it")
 	}
 
-	c.startMoved(t, "moved")
+	c.startDeployed(t, deploy.Controller{Name: "moved", Namespace: movedNamespace, Args: []string{"-v=5"}})
 	patience.Eventually(t, "it leads", func() bool {
 		lease, err := c.kube.CoordinationV1().Leases(movedNamespace).Get(t.Context(), deploy.LeaderLease, metav1.GetOptions{})
 		return err == nil && lease.Spec.HolderIdentity != nil && strings.HasPrefix(*lease.Spec.HolderIdentity, "moved_")
@@ -69,12 +67,6 @@ func testAnotherNamespace(t *testing.T, c *cluster) {
 	s.heal("a")
 	s.eventuallyNoCR("a")
 	s.testMovedLimits()
-}
-
-// startMoved starts the controller in the other namespace.
-func (c *cluster) startMoved(t *testing.T, name string) *localkube.Process {
-	t.Helper()
-	return c.startDeployed(t, deploy.Controller{Name: name, Namespace: movedNamespace, Args: []string{"-v=5"}})
 }
 
 // testMovedLimits: the policy for Nodes and the flow schemas are about the user in the other
@@ -102,16 +94,6 @@ func (s *scenario) testMovedLimits() {
 			return header.Get(flowcontrolv1.ResponseHeaderMatchedFlowSchemaUID) == string(schema.UID)
 		})
 	}
-}
-
-// prometheusKind is a kind of the Prometheus operator.
-func prometheusKind(kind string) optionalKind {
-	resource := schema.GroupVersionResource{Group: "monitoring.coreos.com", Version: "v1", Resource: strings.ToLower(kind) + "s"}
-	manifest := strings.NewReplacer(
-		"config.openshift.io", resource.Group, "ClusterVersion", kind, "clusterversions", resource.Resource,
-		"clusterversion", strings.ToLower(kind), "scope: Cluster", "scope: Namespaced",
-	).Replace(clusterVersion.manifest)
-	return optionalKind{kind: kind, resource: resource, manifest: manifest}
 }
 
 var (

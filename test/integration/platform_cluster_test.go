@@ -145,11 +145,6 @@ func (c *cluster) createOptional(t *testing.T, kind optionalKind, namespace, nam
 	return created
 }
 
-func (c *cluster) deleteOptional(t *testing.T, kind optionalKind, namespace, name string) {
-	t.Helper()
-	require.NoError(t, c.dynamic.Resource(kind.resource).Namespace(namespace).Delete(t.Context(), name, metav1.DeleteOptions{}))
-}
-
 // watching is the spec of a MachineHealthCheck that looks at conditions of these
 // types.
 func watching(conditions ...string) map[string]any {

@@ -16,7 +16,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
-	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -104,31 +103,16 @@ func exitCode(t *testing.T, p *localkube.Process) int {
 	return code
 }
 
-// leaderLease returns the lease of the leader, nil if there is none yet.
-func (c *cluster) leaderLease(t *testing.T) *coordinationv1.Lease {
-	t.Helper()
-	lease, err := c.kube.CoordinationV1().Leases(deploy.Namespace).Get(t.Context(), deploy.LeaderLease, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	require.NoError(t, err)
-	return lease
-}
-
 // leader returns the name of the controller that holds the lease, empty if none does.
 func (c *cluster) leader(t *testing.T) string {
 	t.Helper()
-	lease := c.leaderLease(t)
-	if lease == nil || lease.Spec.HolderIdentity == nil {
+	lease, err := c.kube.CoordinationV1().Leases(deploy.Namespace).Get(t.Context(), deploy.LeaderLease, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) || err == nil && lease.Spec.HolderIdentity == nil {
 		return ""
 	}
+	require.NoError(t, err)
 	name, _, _ := strings.Cut(*lease.Spec.HolderIdentity, "_")
 	return name
-}
-
-func (c *cluster) eventuallyLeader(t *testing.T, name string) {
-	t.Helper()
-	patience.Eventually(t, "the leader is "+name, func() bool { return c.leader(t) == name })
 }
 
 // audited returns the audited requests for which want is true.

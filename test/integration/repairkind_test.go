@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,7 +15,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
-	"github.com/nhc-controller/nhc-controller/test/deploy"
 )
 
 var crdResource = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
@@ -162,11 +160,5 @@ func (s *scenario) grant(gvr schema.GroupVersionResource, verbs ...string) {
 
 func (s *scenario) mayController(verb string, gvr schema.GroupVersionResource) bool {
 	s.t.Helper()
-	review, err := s.kube.AuthorizationV1().SubjectAccessReviews().Create(s.t.Context(), &authorizationv1.SubjectAccessReview{
-		Spec: authorizationv1.SubjectAccessReviewSpec{User: deploy.User, ResourceAttributes: &authorizationv1.ResourceAttributes{
-			Verb: verb, Group: gvr.Group, Version: gvr.Version, Resource: gvr.Resource,
-		}},
-	}, metav1.CreateOptions{})
-	require.NoError(s.t, err)
-	return review.Status.Allowed
+	return s.permitted(s.t, permission{verb: verb, group: gvr.Group, resource: gvr.Resource})
 }

@@ -19,7 +19,10 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/test/patience"
@@ -150,7 +153,7 @@ func inTrouble(t *testing.T, c *cluster) *scenario {
 	s.setFinalizersOf(s.node("a"), "test.nhc-controller.io/remediator")
 	s.setFinalizersOf(s.node("b"), "test.nhc-controller.io/remediator")
 	s.deleteNode("b")
-	s.eventuallyCondition(v1alpha1.ConditionLeftoverRemediations, metav1.ConditionTrue)
+	s.eventually("a leftover", func() bool { return s.condition(v1alpha1.ConditionLeftoverRemediations).Status == metav1.ConditionTrue })
 	s.updateNHC(func(spec *v1alpha1.NodeHealthCheckSpec) { spec.PauseRequests = []string{"maintenance"} })
 	s.createBudget(maxConcurrent(1), func(spec *nhcv1alpha1.RemediationBudgetSpec) {
 		spec.ActiveDuring = []nhcv1alpha1.BudgetSchedule{{Cron: "0 8 * * MON-FRI", TimeZone: "Europe/Nowhere", Duration: metav1.Duration{Duration: time.Hour}}}
@@ -165,15 +168,15 @@ func machinesInTrouble(t *testing.T, c *cluster) {
 	s := newMachineScenario(t, c, openShiftMachine)
 	s.createMachine("a") // It begins a round of its owner.
 	s.createCheck()
-	s.setPhase("a", "Failed")
+	require.NoError(t, s.provided.PatchStatus(t.Context(), "a", map[string]any{"phase": "Failed"}))
 	s.eventuallyGone("a")
 
 	s.name, s.provided.Namespace = machineNamespace, machineNamespace
-	s.createMachine("b", unowned)
+	s.createMachine("b", func(machine *unstructured.Unstructured) { machine.SetOwnerReferences(nil) })
 	s.join("b")
 	s.setReady("b", corev1.ConditionUnknown)
-	check := s.check(atMost(intOrString("0")))
-	check.Name = "workers"
+	check := s.check()
+	check.Name, check.Spec.MaxUnhealthy = "workers", (*v1beta1.IntOrString)(new(intstr.FromString("0")))
 	_, err := c.nhc.MachineV1beta1().MachineHealthChecks(machineNamespace).Create(t.Context(), check, metav1.CreateOptions{})
 	require.NoError(t, err)
 	s.eventually("the Machine is listed", func() bool { return len(s.statusOf("workers").UnhealthyMachines) == 1 })

@@ -39,6 +39,12 @@ func (s *scenario) patch(client dynamic.ResourceInterface, name string, patch ma
 	require.NoError(s.t, err)
 }
 
+// patchStatus writes the status of the NodeHealthCheck, as another manager.
+func (s *scenario) patchStatus(status any) {
+	s.t.Helper()
+	s.patch(s.dynamic.Resource(v1alpha1.SchemeGroupVersion.WithResource(v1alpha1.Plural)), s.name, map[string]any{"status": status}, "status")
+}
+
 func metadataPatch(field string, values map[string]any) map[string]any {
 	return map[string]any{"metadata": map[string]any{field: values}}
 }

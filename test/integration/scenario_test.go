@@ -124,12 +124,7 @@ func (s *scenario) cleanUp() {
 	_, _ = nhcs.Patch(ctx, s.name, types.MergePatchType, allow, metav1.PatchOptions{})
 	_ = nhcs.Delete(ctx, s.name, metav1.DeleteOptions{})
 	_ = s.kube.CoreV1().Nodes().DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: scenarioLabel + "=" + s.name})
-	if crs, err := s.crClient().List(ctx, metav1.ListOptions{}); err == nil {
-		for _, cr := range crs.Items {
-			s.patchMetadata(ctx, s.crClient(), cr.GetName(), map[string]any{"finalizers": nil})
-			_ = s.crClient().Delete(ctx, cr.GetName(), metav1.DeleteOptions{})
-		}
-	}
+	s.dropCRs(ctx)
 	for _, f := range s.atEnd {
 		f(ctx)
 	}
@@ -318,10 +313,15 @@ func (s *scenario) setCondition(name string, conditionType corev1.NodeConditionT
 	s.t.Helper()
 	condition := readyCondition(status, since)
 	condition.Type = conditionType
+	s.setNodeCondition(s.t, s.node(name), condition)
+}
+
+func (c *cluster) setNodeCondition(t *testing.T, node string, condition corev1.NodeCondition) {
+	t.Helper()
 	patch, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": []corev1.NodeCondition{condition}}})
-	require.NoError(s.t, err)
-	_, err = s.kube.CoreV1().Nodes().Patch(s.t.Context(), s.node(name), types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
-	require.NoError(s.t, err)
+	require.NoError(t, err)
+	_, err = c.kube.CoreV1().Nodes().Patch(t.Context(), node, types.StrategicMergePatchType, patch, metav1.PatchOptions{}, "status")
+	require.NoError(t, err)
 }
 
 // fail makes a node Ready=Unknown, and heal Ready=True, both from now on.
@@ -412,16 +412,24 @@ func (s *scenario) events(reason string) []string {
 // as often as it occurred.
 func (s *scenario) eventsAbout(kind, name, reason string) []string {
 	s.t.Helper()
+	notes := s.eventNotes(s.t, metav1.NamespaceDefault, "NodeHealthCheck", kind, name, reason)
+	for i := range notes {
+		notes[i] = strings.TrimPrefix(notes[i], "[remediation] ")
+	}
+	return notes
+}
+
+// eventNotes returns the notes of all events of a reporter with this reason about an object, each as often as it occurred.
+func (c *cluster) eventNotes(t *testing.T, namespace, reporter, kind, name, reason string) (notes []string) {
+	t.Helper()
 	about := fields.Set{"regarding.kind": kind, "regarding.name": name, "reason": reason}
-	list, err := s.kube.EventsV1().Events(metav1.NamespaceDefault).List(s.t.Context(), metav1.ListOptions{FieldSelector: about.String()})
-	require.NoError(s.t, err)
-	var notes []string
+	list, err := c.kube.EventsV1().Events(namespace).List(t.Context(), metav1.ListOptions{FieldSelector: about.String()})
+	require.NoError(t, err)
 	for _, event := range list.Items {
-		if event.ReportingController != "NodeHealthCheck" {
-			continue
-		}
-		for range occurrences(&event) {
-			notes = append(notes, strings.TrimPrefix(event.Note, "[remediation] "))
+		if event.ReportingController == reporter {
+			for range occurrences(&event) {
+				notes = append(notes, event.Note)
+			}
 		}
 	}
 	return notes

@@ -4,7 +4,6 @@
 package integration
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -21,12 +20,6 @@ func (s *scenario) condition(conditionType string) metav1.Condition {
 		return *found
 	}
 	return metav1.Condition{}
-}
-
-func (s *scenario) eventuallyCondition(conditionType string, status metav1.ConditionStatus) metav1.Condition {
-	s.t.Helper()
-	s.eventually(fmt.Sprintf("condition %s=%s", conditionType, status), func() bool { return s.condition(conditionType).Status == status })
-	return s.condition(conditionType)
 }
 
 // eventuallyDecided waits until the decision on a node has a reason, and returns it.
@@ -67,12 +60,6 @@ func (s *scenario) confirm(name string, value any) {
 	s.annotateNode(name, map[string]any{v1alpha1.AnnotationManuallyConfirmedHealthy: value})
 }
 
-func (s *scenario) confirmed(name string) bool {
-	s.t.Helper()
-	_, confirmed := s.nodeObject(name).Annotations[v1alpha1.AnnotationManuallyConfirmedHealthy]
-	return confirmed
-}
-
 func (s *scenario) nodeObject(name string) *corev1.Node {
 	s.t.Helper()
 	node, err := s.kube.CoreV1().Nodes().Get(s.t.Context(), s.node(name), metav1.GetOptions{})
@@ -84,11 +71,6 @@ func (s *scenario) nodeObject(name string) *corev1.Node {
 func (s *scenario) setFinalizersOf(cr string, finalizers ...string) {
 	s.t.Helper()
 	s.patch(s.crClient(), cr, map[string]any{"metadata": map[string]any{"finalizers": finalizers}})
-}
-
-func (s *scenario) wipeStatus() {
-	s.t.Helper()
-	s.patch(s.dynamic.Resource(v1alpha1.SchemeGroupVersion.WithResource(v1alpha1.Plural)), s.name, map[string]any{"status": nil}, "status")
 }
 
 // recover heals a node and waits until nothing is left of its remediation.

@@ -13,10 +13,8 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/test/deploy"
 	"github.com/nhc-controller/nhc-controller/test/localkube"
-	"github.com/nhc-controller/nhc-controller/test/patience"
 )
 
 // permission is the smallest thing that a manifest can grant.
@@ -110,74 +108,18 @@ func (c *cluster) granted(t *testing.T) []permission {
 	return all
 }
 
-// withdraw takes permissions away from the roles that grant them. It returns when
-// the API server refuses. So does restore, which gives them back.
-func (c *cluster) withdraw(t *testing.T, withdrawn ...permission) (restore func()) {
-	t.Helper()
-	var undo []func()
-	for _, p := range withdrawn {
-		undo = append(undo, c.withdrawOne(t, p))
-		patience.Eventually(t, "refused: "+p.String(), func() bool { return !c.permitted(t, p) })
-	}
-	return func() {
-		t.Helper()
-		for _, f := range slices.Backward(undo) {
-			f()
-		}
-		for _, p := range withdrawn {
-			patience.Eventually(t, "permitted: "+p.String(), func() bool { return c.permitted(t, p) })
-		}
-	}
-}
-
-func (c *cluster) withdrawOne(t *testing.T, p permission) (undo func()) {
-	t.Helper()
-	without := func(rules []rbacv1.PolicyRule) []rbacv1.PolicyRule {
-		var left []rbacv1.PolicyRule
-		for _, other := range permissions(p.namespace, p.role, rules) {
-			if other != p {
-				left = append(left, other.rule())
-			}
-		}
-		return left
-	}
-	update := metav1.UpdateOptions{}
-	if p.namespace == "" {
-		roles := c.kube.RbacV1().ClusterRoles()
-		role, err := roles.Get(t.Context(), p.role, metav1.GetOptions{})
-		require.NoError(t, err)
-		before := role.Rules
-		role.Rules = without(before)
-		role, err = roles.Update(t.Context(), role, update)
-		require.NoError(t, err)
-		return func() {
-			role.Rules, role.ResourceVersion = before, ""
-			_, err := roles.Update(t.Context(), role, update)
-			require.NoError(t, err)
-		}
-	}
-	roles := c.kube.RbacV1().Roles(p.namespace)
-	role, err := roles.Get(t.Context(), p.role, metav1.GetOptions{})
-	require.NoError(t, err)
-	before := role.Rules
-	role.Rules = without(before)
-	role, err = roles.Update(t.Context(), role, update)
-	require.NoError(t, err)
-	return func() {
-		role.Rules, role.ResourceVersion = before, ""
-		_, err := roles.Update(t.Context(), role, update)
-		require.NoError(t, err)
-	}
-}
-
 // permitted asks the API server about the controller.
 func (c *cluster) permitted(t *testing.T, p permission) bool {
+	t.Helper()
+	return c.permittedTo(t, p, deploy.User, "system:serviceaccounts", "system:serviceaccounts:"+deploy.Namespace, "system:authenticated")
+}
+
+func (c *cluster) permittedTo(t *testing.T, p permission, user string, groups ...string) bool {
 	t.Helper()
 	resource, subresource, _ := strings.Cut(p.resource, "/")
 	review, err := c.kube.AuthorizationV1().SubjectAccessReviews().Create(t.Context(), &authorizationv1.SubjectAccessReview{
 		Spec: authorizationv1.SubjectAccessReviewSpec{
-			User:   deploy.User,
-			Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + deploy.Namespace, "system:authenticated"},
+			User: user, Groups: groups,
 			ResourceAttributes: &authorizationv1.ResourceAttributes{
 				Namespace: p.namespace, Verb: p.verb, Group: p.group, Resource: resource, Subresource: subresource, Name: p.object,
 			},
@@ -198,29 +140,9 @@ func (c *cluster) unbindBasicUser(t *testing.T) {
 // objects.
 func (c *cluster) installPlatforms(t *testing.T) {
 	t.Helper()
-	_, err := c.Kubectl(t.Context(), "create", "namespace", "openshift-etcd")
-	require.NoError(t, err)
-	manifest := clusterVersion.manifest
-	kinds := []optionalKind{machineHealthCheck, openShiftMachine, clusterAPIMachine}
-	for _, kind := range kinds {
-		manifest += "\n---\n" + strings.NewReplacer(
-			"config.openshift.io", kind.resource.Group, "ClusterVersion", kind.kind, "clusterversions", kind.resource.Resource,
-			"clusterversion", strings.ToLower(kind.kind), "name: v1", "name: "+kind.resource.Version, "scope: Cluster", "scope: Namespaced",
-		).Replace(clusterVersion.manifest)
-	}
-	_, err = c.KubectlInput(t.Context(), strings.NewReader(manifest), "apply", "-f", "-")
-	require.NoError(t, err)
-	for _, kind := range append(kinds, clusterVersion) {
-		c.eventuallyServed(t, kind, true)
-	}
+	c.createNamespaces(t, "openshift-etcd")
+	c.installOptional(t, untypedKind("machine.openshift.io", "v1beta1", "MachineHealthCheck", false), untypedKind("machine.openshift.io", "v1beta1", "Machine", false),
+		untypedKind("cluster.x-k8s.io", "v1beta2", "Machine", false), clusterVersion)
 	c.applyOverlay(t, "openshift")
 	c.applyOverlay(t, "cluster-api")
-}
-
-// writeForeignStatus writes a field of status that is the controller's to remove, as
-// another manager.
-func (s *scenario) writeForeignStatus() {
-	s.t.Helper()
-	s.patch(s.dynamic.Resource(v1alpha1.SchemeGroupVersion.WithResource(v1alpha1.Plural)), s.name,
-		map[string]any{"status": map[string]any{"inFlightRemediations": map[string]any{s.node("a"): metav1.Now()}}}, "status")
 }

@@ -72,15 +72,18 @@ func testGrantedIsUsed(t *testing.T, c *cluster) {
 	old.Spec.RenewTime = new(metav1.NewMicroTime(time.Now().Add(-time.Hour)))
 	old, err := s.nodeLeases().Update(t.Context(), old, metav1.UpdateOptions{})
 	require.NoError(t, err)
-	s.eventuallyNodeLease("a", old)
+	s.eventually("a new write of the lease of node a", func() bool {
+		lease := s.nodeLease("a")
+		return lease != nil && lease.ResourceVersion != old.ResourceVersion
+	})
 	s.heal("a")
 	s.eventuallyDelayed("a")
 	s.confirm("a", "")
 	s.eventuallyNoCR("a")
-	s.eventually("the confirmation is removed", func() bool { return !s.confirmed("a") })
+	s.eventually("the confirmation is removed", func() bool { return len(s.nodeObject("a").Annotations) == 0 })
 	s.eventuallyNoNodeLease("a")
-	s.writeForeignStatus()
-	s.fail("a") // For the second time: the events about it become series.
+	s.patchStatus(map[string]any{"inFlightRemediations": map[string]any{s.node("a"): metav1.Now()}}) // That is the controller's to remove.
+	s.fail("a")                                                                                      // For the second time: the events about it become series.
 	s.eventuallyCR("a")
 	s.eventually("the status of others is gone", func() bool { return len(s.status().InFlightRemediations) == 0 })
 	response, _ := c.get(t, controller, "Bearer "+c.createToken(t, "reader", true))

@@ -57,17 +57,23 @@ func TestStolenToken(t *testing.T) {
 	t.Run("policy", func(t *testing.T) { s.sub(t).testPolicyIsSound() })
 	t.Run("nodes", func(t *testing.T) { s.sub(t).testNodes() })
 	t.Run("nodes, with all permissions", func(t *testing.T) {
-		_, err := c.kube.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
-			ObjectMeta: metav1.ObjectMeta{Name: "mistake"},
-			RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
-			Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: deploy.Namespace, Name: deploy.ServiceAccount}},
-		}, metav1.CreateOptions{})
-		require.NoError(t, err)
+		c.makeAdmin(t)
 		s.sub(t).testNodesAsAdmin()
 		s.sub(t).testNodes()
 	})
 	t.Run("nodes, by others", func(t *testing.T) { s.sub(t).testOthers() })
 	t.Run("nodes, what the controller does", func(t *testing.T) { s.sub(t).testRemovesConfirmation() })
+}
+
+// makeAdmin makes the controller an admin, by mistake.
+func (c *cluster) makeAdmin(t *testing.T) {
+	t.Helper()
+	_, err := c.kube.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "mistake"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: deploy.Namespace, Name: deploy.ServiceAccount}},
+	}, metav1.CreateOptions{})
+	require.NoError(t, err)
 }
 
 func (s *stolenToken) sub(t *testing.T) *stolenToken {

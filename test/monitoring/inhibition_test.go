@@ -65,25 +65,18 @@ func TestInhibitions(t *testing.T) {
 		source, target model.LabelSet
 		want           bool
 	}{
-		"no controller":                 {source: absent, target: gate, want: true},
-		"no controller elsewhere":       {source: firing(t, "NodeHealthCheckControllerAbsent", "cluster", "west"), target: gate},
-		"no leader":                     {source: firing(t, "NodeHealthCheckNoLeader"), target: firing(t, "NodeHealthCheckRemediationRunningLong", "node", "n1"), want: true},
-		"no leader, and Machines":       {source: firing(t, "NodeHealthCheckNoLeader"), target: firing(t, "MachineHealthCheckShortCircuit", "exported_namespace", "machines", "name", "workers"), want: true},
-		"no leader, and budgets":        {source: firing(t, "NodeHealthCheckNoLeader"), target: firing(t, "RemediationBudgetExhausted", "budget", "zones"), want: true},
-		"an invalid budget":             {source: firing(t, "RemediationBudgetInvalid", "budget", "zones"), target: firing(t, "RemediationBudgetExhausted", "budget", "zones"), want: true},
-		"another budget":                {source: firing(t, "RemediationBudgetInvalid", "budget", "zones"), target: firing(t, "RemediationBudgetExhausted", "budget", "pace")},
-		"a closed gate and a budget":    {source: gate, target: firing(t, "RemediationBudgetExhausted", "budget", "zones")},
-		"an alert of others":            {source: absent, target: model.LabelSet{"alertname": "KubeNodeNotReady", "cluster": "east", "namespace": "nhc-system"}},
-		"a storm with a closed gate":    {source: gate, target: firing(t, "NodeHealthCheckStormActive", "nodehealthcheck", "workers"), want: true},
-		"a storm of other nodes":        {source: gate, target: firing(t, "NodeHealthCheckStormActive", "nodehealthcheck", "masters")},
-		"all remediations failed":       {source: gate, target: firing(t, "NodeHealthCheckRemediationExhausted", "nodehealthcheck", "workers")},
-		"an API server in trouble":      {source: errors, target: firing(t, "NodeHealthCheckAPIRequestFailing", "method", "GET"), want: true},
-		"what it costs":                 {source: errors, target: firing(t, "NodeHealthCheckRemediationCreationFailing", "nodehealthcheck", "workers")},
-		"a creation that is refused":    {source: firing(t, "NodeHealthCheckRemediationCreationFailing"), target: firing(t, "NodeHealthCheckAPIRequestFailing", "method", "POST"), want: true},
-		"a read that fails besides":     {source: firing(t, "NodeHealthCheckRemediationCreationFailing"), target: firing(t, "NodeHealthCheckAPIRequestFailing", "method", "GET")},
-		"a watch that fails":            {source: firing(t, "NodeHealthCheckWatchFailing", "cache", "nodes"), target: firing(t, "NodeHealthCheckAPIRequestFailing", "method", "GET"), want: true},
-		"a write that fails besides":    {source: firing(t, "NodeHealthCheckWatchFailing", "cache", "nodes"), target: firing(t, "NodeHealthCheckAPIRequestFailing", "method", "PUT")},
-		"a backlog behind a stuck sync": {source: firing(t, "NodeHealthCheckSyncStuck"), target: firing(t, "NodeHealthCheckSyncBacklog"), want: true},
+		"no controller elsewhere":    {source: firing(t, "NodeHealthCheckControllerAbsent", "cluster", "west"), target: gate},
+		"no leader":                  {source: firing(t, "NodeHealthCheckNoLeader"), target: firing(t, "NodeHealthCheckRemediationRunningLong", "node", "n1"), want: true},
+		"no leader, and Machines":    {source: firing(t, "NodeHealthCheckNoLeader"), target: firing(t, "MachineHealthCheckShortCircuit", "exported_namespace", "machines", "name", "workers"), want: true},
+		"no leader, and budgets":     {source: firing(t, "NodeHealthCheckNoLeader"), target: firing(t, "RemediationBudgetExhausted", "budget", "zones"), want: true},
+		"another budget":             {source: firing(t, "RemediationBudgetInvalid", "budget", "zones"), target: firing(t, "RemediationBudgetExhausted", "budget", "pace")},
+		"a closed gate and a budget": {source: gate, target: firing(t, "RemediationBudgetExhausted", "budget", "zones")},
+		"an alert of others":         {source: absent, target: model.LabelSet{"alertname": "KubeNodeNotReady", "cluster": "east", "namespace": "nhc-system"}},
+		"a storm of other nodes":     {source: gate, target: firing(t, "NodeHealthCheckStormActive", "nodehealthcheck", "masters")},
+		"all remediations failed":    {source: gate, target: firing(t, "NodeHealthCheckRemediationExhausted", "nodehealthcheck", "workers")},
+		"what it costs":              {source: errors, target: firing(t, "NodeHealthCheckRemediationCreationFailing", "nodehealthcheck", "workers")},
+		"a read that fails besides":  {source: firing(t, "NodeHealthCheckRemediationCreationFailing"), target: firing(t, "NodeHealthCheckAPIRequestFailing", "method", "GET")},
+		"a write that fails besides": {source: firing(t, "NodeHealthCheckWatchFailing", "cache", "nodes"), target: firing(t, "NodeHealthCheckAPIRequestFailing", "method", "PUT")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

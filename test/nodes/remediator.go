@@ -7,8 +7,6 @@ package nodes
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
 	"slices"
 	"sync"
 	"time"
@@ -21,7 +19,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/util/retry"
 
-	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/test/remediator"
 )
 
@@ -65,7 +62,7 @@ func (r *Remediator) Run(ctx context.Context) {
 			started[cr.GetUID()] = true
 			wg.Go(func() {
 				if err := r.remediate(ctx, cr); err != nil && ctx.Err() == nil {
-					r.say(nodeOf(cr), "the remediation failed: "+err.Error())
+					r.say(remediator.NodeOf(cr), "the remediation failed: "+err.Error())
 				}
 			})
 		}
@@ -92,17 +89,10 @@ func (r *Remediator) say(node, what string) {
 	}
 }
 
-func nodeOf(cr *unstructured.Unstructured) string {
-	if node, ok := cr.GetAnnotations()[v1alpha1.AnnotationNodeName]; ok {
-		return node
-	}
-	return cr.GetName()
-}
-
 // remediate does all that a remediation asks for, in this order: each step is safe because the one
 // before it is done.
 func (r *Remediator) remediate(ctx context.Context, cr *unstructured.Unstructured) error {
-	name := nodeOf(cr)
+	name := remediator.NodeOf(cr)
 	node := r.Cluster.Node(name)
 	wanted, err := r.claim(ctx, cr)
 	if err != nil || !wanted {
@@ -123,7 +113,7 @@ func (r *Remediator) remediate(ctx context.Context, cr *unstructured.Unstructure
 		return err
 	}
 	r.say(name, "has its power back")
-	if err := r.report(ctx, cr, "True", "PoweredOn"); err != nil {
+	if err := remediator.Report(ctx, r.Cluster.Dynamic, cr, "True", "PoweredOn"); err != nil {
 		return err
 	}
 	return r.release(ctx, cr, name)
@@ -142,7 +132,7 @@ func (r *Remediator) claim(ctx context.Context, cr *unstructured.Unstructured) (
 	if err != nil || !wanted {
 		return false, err
 	}
-	return true, r.report(ctx, cr, "Unknown", "PoweringOff")
+	return true, remediator.Report(ctx, r.Cluster.Dynamic, cr, "Unknown", "PoweringOff")
 }
 
 // fence switches the node off. Only then it says so.
@@ -233,22 +223,4 @@ func (r *Remediator) setTaint(ctx context.Context, name string, want bool) error
 		_, err = nodes.Update(ctx, node, metav1.UpdateOptions{})
 		return err
 	})
-}
-
-// report writes the condition Succeeded. A remediation that is gone needs none.
-func (r *Remediator) report(ctx context.Context, cr *unstructured.Unstructured, succeeded, reason string) error {
-	condition := map[string]any{
-		"type": v1alpha1.RemediationSucceeded, "status": succeeded, "reason": reason, "message": "",
-		"lastTransitionTime": metav1.Now().UTC().Format(time.RFC3339),
-	}
-	patch, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": []any{condition}}})
-	if err != nil {
-		return err
-	}
-	_, err = r.Cluster.Dynamic.Resource(remediator.Resource).Namespace(cr.GetNamespace()).
-		Patch(ctx, cr.GetName(), types.MergePatchType, patch, metav1.PatchOptions{}, "status")
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("reporting: %w", err)
-	}
-	return nil
 }

@@ -234,5 +234,5 @@ func (t *Timeline) seeRemediation(object any, deleted bool) {
 	case cr.GetDeletionTimestamp() != nil:
 		what = "being deleted"
 	}
-	t.fact(string(cr.GetUID()), "remediation "+nodeOf(cr), what)
+	t.fact(string(cr.GetUID()), "remediation "+remediator.NodeOf(cr), what)
 }

@@ -7,6 +7,7 @@ package objecttest
 import (
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -152,4 +153,43 @@ func WithCondition(typ, status string) func(*unstructured.Unstructured) {
 // Owner returns a NodeHealthCheck of this name as owner.
 func Owner(name string) object.Owner {
 	return object.Owner{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: v1alpha1.Kind, Name: name}
+}
+
+// Check returns a NodeHealthCheck.
+func Check(changes ...func(*v1alpha1.NodeHealthCheck)) *v1alpha1.NodeHealthCheck {
+	nhc := &v1alpha1.NodeHealthCheck{ObjectMeta: metav1.ObjectMeta{Name: "workers", UID: "workers-uid", Generation: 3, ResourceVersion: "10"}}
+	for _, change := range changes {
+		change(nhc)
+	}
+	return nhc
+}
+
+// FailsReady makes a NodeHealthCheck that nodes are unhealthy for that are not ready for a
+// minute.
+func FailsReady(nhc *v1alpha1.NodeHealthCheck) {
+	nhc.Spec.UnhealthyConditions = []v1alpha1.UnhealthyCondition{{Type: "Ready", Status: "False", Duration: metav1.Duration{Duration: time.Minute}}}
+}
+
+// Node returns a Node.
+func Node(name string, changes ...func(*corev1.Node)) *corev1.Node {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name + "-uid")}}
+	for _, change := range changes {
+		change(node)
+	}
+	return node
+}
+
+// LabelledNode sets a label of a Node.
+func LabelledNode(key, value string) func(*corev1.Node) {
+	return func(n *corev1.Node) { metav1.SetMetaDataLabel(&n.ObjectMeta, key, value) }
+}
+
+// AnnotatedNode sets an annotation of a Node.
+func AnnotatedNode(key, value string) func(*corev1.Node) {
+	return func(n *corev1.Node) { metav1.SetMetaDataAnnotation(&n.ObjectMeta, key, value) }
+}
+
+// StepOf returns the CR of a node with a UID, of the usual template.
+func StepOf(node, uid string, changes ...func(*object.CR)) *object.CR {
+	return CR(node, append([]func(*object.CR){Foreign, ForNode(node), From("reboot"), func(cr *object.CR) { cr.UID = types.UID(uid) }}, changes...)...)
 }

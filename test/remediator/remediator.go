@@ -76,12 +76,12 @@ func (r *Remediator) remediate(ctx context.Context, cr *unstructured.Unstructure
 	if cr.GetDeletionTimestamp() != nil {
 		return nil
 	}
-	if err := r.report(ctx, cr, "Unknown", "PoweringOff"); err != nil {
+	if err := Report(ctx, r.Dynamic, cr, "Unknown", "PoweringOff"); err != nil {
 		return err
 	}
 	off, _, err := unstructured.NestedInt64(cr.Object, "spec", "offSeconds")
 	if err != nil {
-		return r.report(ctx, cr, "False", "InvalidSpec")
+		return Report(ctx, r.Dynamic, cr, "False", "InvalidSpec")
 	}
 	select {
 	case <-ctx.Done():
@@ -92,21 +92,22 @@ func (r *Remediator) remediate(ctx context.Context, cr *unstructured.Unstructure
 	if err != nil {
 		return err
 	}
-	if _, err := r.Kube.CoreV1().Nodes().Patch(ctx, nodeOf(cr), types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+	if _, err := r.Kube.CoreV1().Nodes().Patch(ctx, NodeOf(cr), types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
 		return fmt.Errorf("powering on: %w", err)
 	}
-	return r.report(ctx, cr, "True", "PoweredOn")
+	return Report(ctx, r.Dynamic, cr, "True", "PoweredOn")
 }
 
-func nodeOf(cr *unstructured.Unstructured) string {
+// NodeOf returns the name of the node that a remediation is about.
+func NodeOf(cr *unstructured.Unstructured) string {
 	if node, ok := cr.GetAnnotations()[v1alpha1.AnnotationNodeName]; ok {
 		return node
 	}
 	return cr.GetName()
 }
 
-// report writes the condition Succeeded. A CR that is gone needs none.
-func (r *Remediator) report(ctx context.Context, cr *unstructured.Unstructured, succeeded, reason string) error {
+// Report writes the condition Succeeded. A CR that is gone needs none.
+func Report(ctx context.Context, client dynamic.Interface, cr *unstructured.Unstructured, succeeded, reason string) error {
 	condition := map[string]any{
 		"type": v1alpha1.RemediationSucceeded, "status": succeeded, "reason": reason, "message": "",
 		"lastTransitionTime": metav1.Now().UTC().Format(time.RFC3339),
@@ -115,7 +116,7 @@ func (r *Remediator) report(ctx context.Context, cr *unstructured.Unstructured, 
 	if err != nil {
 		return err
 	}
-	_, err = r.Dynamic.Resource(Resource).Namespace(cr.GetNamespace()).Patch(ctx, cr.GetName(), types.MergePatchType, patch, metav1.PatchOptions{}, "status")
+	_, err = client.Resource(Resource).Namespace(cr.GetNamespace()).Patch(ctx, cr.GetName(), types.MergePatchType, patch, metav1.PatchOptions{}, "status")
 	if apierrors.IsNotFound(err) {
 		return nil
 	}

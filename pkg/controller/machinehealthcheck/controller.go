@@ -88,7 +88,7 @@ func New(ctx context.Context, config Config) (*Controller, error) {
 	}
 	c := &Controller{
 		Shell: shell, client: config.Client, backOff: config.BackOff, machineHealthChecks: informer, checks: informer.Lister(),
-		otherLeaders: shell.Freshness.LeasesNamed(config.Kube, OtherLeaderLease, config.Transform).Informer(),
+		otherLeaders: shell.Freshness.LeasesNamed(config.Kube, OtherLeaderLease),
 	}
 	c.Sync = c.syncWhileActive
 	backOffOwners := func() float64 { return float64(c.rounds.Owners(c.backOff, c.Clock.Now())) }

@@ -269,13 +269,13 @@ func (c *Controller) leaseChanged(old, lease *coordinationv1.Lease) {
 }
 
 // crdChanged handles any event of a CustomResourceDefinition.
-func (c *Controller) crdChanged(name, group string) {
+func (c *Controller) crdChanged(name string) {
 	if name == checkResource.String() {
 		c.dropped.Store(false)
 		c.SyncAll()
 	}
-	c.machines.Refresh(group)
-	c.templates.Refresh(group)
+	c.machines.Refresh(name)
+	c.templates.Refresh(name)
 }
 
 // templateHandler handles templates of all watched kinds.

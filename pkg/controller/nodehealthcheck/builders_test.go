@@ -30,53 +30,23 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 	"github.com/nhc-controller/nhc-controller/pkg/sightings"
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
+	"github.com/nhc-controller/nhc-controller/test/objecttest"
 )
 
-var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+// What tests begin with.
+var (
+	epoch      = objecttest.Epoch
+	testCheck  = objecttest.Check
+	failsReady = objecttest.FailsReady
+	testNode   = objecttest.Node
+	labelled   = objecttest.LabelledNode
+	annotated  = objecttest.AnnotatedNode
+	testCR     = objecttest.StepOf
 
-// testCheck returns a NodeHealthCheck.
-func testCheck(changes ...func(*v1alpha1.NodeHealthCheck)) *v1alpha1.NodeHealthCheck {
-	nhc := &v1alpha1.NodeHealthCheck{ObjectMeta: metav1.ObjectMeta{Name: "workers", UID: "workers-uid", Generation: 3, ResourceVersion: "10"}}
-	for _, change := range changes {
-		change(nhc)
-	}
-	return nhc
-}
+	crSucceeded = objecttest.Succeeded
+	crDeleting  = objecttest.Deleting
+)
 
-// testNode returns a Node.
-func testNode(name string, changes ...func(*corev1.Node)) *corev1.Node {
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name + "-uid")}}
-	for _, change := range changes {
-		change(node)
-	}
-	return node
-}
-
-func labelled(key, value string) func(*corev1.Node) {
-	return func(n *corev1.Node) { metav1.SetMetaDataLabel(&n.ObjectMeta, key, value) }
-}
-
-func annotated(key, value string) func(*corev1.Node) {
-	return func(n *corev1.Node) { metav1.SetMetaDataAnnotation(&n.ObjectMeta, key, value) }
-}
-
-// testCR returns a CR of a node.
-func testCR(node, uid string, changes ...func(*object.CR)) *object.CR {
-	cr := &object.CR{
-		TypeMeta: metav1.TypeMeta{APIVersion: "example.com/v1", Kind: "RebootRemediation"},
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: "remediators", Name: node, UID: types.UID(uid), CreationTimestamp: metav1.NewTime(epoch),
-			Annotations: map[string]string{v1alpha1.AnnotationNodeName: node, v1alpha1.AnnotationTemplateName: "reboot"},
-		},
-	}
-	for _, change := range changes {
-		change(cr)
-	}
-	return cr
-}
-
-func crSucceeded(cr *object.CR) { cr.Succeeded = "True" }
-func crDeleting(cr *object.CR)  { cr.DeletionTimestamp = new(metav1.NewTime(epoch)) }
 func crMarked(cr *object.CR) {
 	cr.Annotations[v1alpha1.AnnotationTimedOut] = "2026-01-01T00:05:00Z"
 }
@@ -98,12 +68,6 @@ func entryOf(cr *object.CR, changes ...func(*v1alpha1.Remediation)) v1alpha1.Rem
 
 func entryTimedOut(at time.Time) func(*v1alpha1.Remediation) {
 	return func(r *v1alpha1.Remediation) { r.TimedOut = new(metav1.NewTime(at)) }
-}
-
-// failsReady makes a NodeHealthCheck that nodes are unhealthy for that are not ready for a
-// minute.
-func failsReady(nhc *v1alpha1.NodeHealthCheck) {
-	nhc.Spec.UnhealthyConditions = []v1alpha1.UnhealthyCondition{{Type: "Ready", Status: "False", Duration: metav1.Duration{Duration: time.Minute}}}
 }
 
 // testSnapshot is a snapshot with these nodes, in order of name, all of them selected.

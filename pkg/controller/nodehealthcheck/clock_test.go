@@ -30,6 +30,7 @@ import (
 	nhcinformers "github.com/nhc-controller/nhc-controller/pkg/generated/informers/externalversions"
 	"github.com/nhc-controller/nhc-controller/pkg/reconcile"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/kinds"
+	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
 
 // heldClock is a clock that is held back by so many nanoseconds.
@@ -52,11 +53,11 @@ func newTestController(tb testing.TB, clock clock.PassiveClock, nodes ...coreinf
 	require.NoError(tb, metav1.AddMetaToScheme(scheme))
 	crds := schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 	crdInformer, client := metadatainformer.NewFilteredMetadataInformer(metadatafake.NewSimpleMetadataClient(scheme), crds, metav1.NamespaceAll, 0, cache.Indexers{}, nil).Informer(), dynamicfake.NewSimpleDynamicClient(scheme)
-	remediations, err := kinds.New(tb.Context(), kube, client, crdInformer, nil)
+	remediations, err := kinds.New(tb.Context(), kube, client, crdInformer, watches.NewFreshness())
 	require.NoError(tb, err)
 	c, err := New(tb.Context(), Config{
 		Config: reconcile.Config{
-			Kube: kube, Dynamic: client, CRDs: crdInformer, Remediations: remediations,
+			Kube: kube, Dynamic: client, CRDs: crdInformer, Freshness: watches.NewFreshness(), Remediations: remediations,
 			Nodes:    append(nodes, factory.Core().V1().Nodes())[0],
 			Leases:   factory.Coordination().V1().Leases(),
 			Recorder: events.NewFakeRecorder(100),

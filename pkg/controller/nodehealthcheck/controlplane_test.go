@@ -99,7 +99,7 @@ func withRemediations(t *testing.T, w fakeRemediators, before, test func(t *test
 			require.NoError(t, c.NodeCache.Add(node))
 		}
 		c.Remediations = &kinds.Kinds{Set: watches.NewSet[schema.GroupKind](watches.Config{
-			Name: "remediations", Client: client, Discovery: server, Access: server, Verbs: []string{"get", "list", "watch"}, Keep: true,
+			Name: "remediations", Freshness: watches.NewFreshness(), Client: client, Discovery: server, Access: server, Verbs: []string{"get", "list", "watch"}, Keep: true,
 			Parse: c.parse, Indexers: crIndexers, Handler: cache.ResourceEventHandlerFuncs{}, Changed: func([]string) {},
 			CRDs: func(string) ([]string, bool) { return []string{"reboots.example.com"}, w.defined },
 		})}

@@ -140,9 +140,9 @@ func (c *Controller) holderOf(lease *coordinationv1.Lease) []string {
 }
 
 // crdChanged handles any event of a CustomResourceDefinition.
-func (c *Controller) crdChanged(_, group string) {
-	c.templates.Refresh(group)
-	c.platform.Refresh(group)
+func (c *Controller) crdChanged(name string) {
+	c.templates.Refresh(name)
+	c.platform.Refresh(name)
 }
 
 // templateHandler handles templates of all watched kinds.

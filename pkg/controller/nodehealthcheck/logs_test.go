@@ -142,22 +142,13 @@ func logChapters() []logChapter {
 			},
 		},
 		{
-			title: "it has recovered, and the CR goes", observe: open, parts: []part{well("a", own(cr), decided(v1alpha1.DecidedAwaitingDeletion), deleted(cr), planned(time.Time{}, remediation.Delete{CR: cr})), well("b")},
-			want: []string{
-				"V4 Syncing observed=2 healthy=1 soonUnhealthy=0 unhealthy=0 remediated=1 gateOpen=true required=1 storm=false upgrading=false disabled=false",
-				"V5 Planned node=a state=Healthy condition= since=never remediations=1 foreign=0 reason=AwaitingDeletion actions=[Delete] recheck=never",
-				"V5 Planned node=b state=Healthy condition= since=never remediations=0 foreign=0 reason= actions=[] recheck=never",
-				"V2 Decision changed node=a decision=Waiting reason=AwaitingDeletion before=StepRunning message=Waiting until RebootRemediation a is gone, which its remediator may hold by a finalizer",
-			},
-		},
-		{
 			title: "it is gone", observe: open, parts: []part{well("a"), well("b")},
 			want: []string{
 				"V4 Syncing observed=2 healthy=1 soonUnhealthy=0 unhealthy=0 remediated=1 gateOpen=true required=1 storm=false upgrading=false disabled=false",
 				"V5 Planned node=a state=Healthy condition= since=never remediations=0 foreign=0 reason= actions=[] recheck=never",
 				"V5 Planned node=b state=Healthy condition= since=never remediations=0 foreign=0 reason= actions=[] recheck=never",
 				"V0 Node recovered node=a outcome=Recovered detected=2025-12-31T23:59:00Z remediations=1",
-				"V2 Decision ended node=a before=AwaitingDeletion",
+				"V2 Decision ended node=a before=StepRunning",
 			},
 		},
 		{

@@ -55,7 +55,7 @@ func (w *fakePlatform) ServerGroupsWithContext(context.Context) (*metav1.APIGrou
 	defer w.mu.Unlock()
 	list := &metav1.APIGroupList{}
 	for gvk := range w.served {
-		list.Groups = append(list.Groups, metav1.APIGroup{Name: gvk.Group, PreferredVersion: metav1.GroupVersionForDiscovery{Version: gvk.Version}})
+		list.Groups = append(list.Groups, metav1.APIGroup{Name: gvk.Group, Versions: []metav1.GroupVersionForDiscovery{{GroupVersion: gvk.GroupVersion().String()}}})
 	}
 	return list, nil
 }
@@ -116,7 +116,7 @@ func inPlatform(t *testing.T, prepare func(*fakePlatform), test func(t *testing.
 		c := newPlatformController()
 		defer c.Queue.ShutDown()
 		c.platform = watches.NewSet[schema.GroupVersionKind](watches.Config{
-			Name: "platform", Client: w.client, Discovery: w, Access: w, Verbs: []string{"get", "list", "watch"},
+			Name: "platform", Freshness: watches.NewFreshness(), Client: w.client, Discovery: w, Access: w, Verbs: []string{"get", "list", "watch"},
 			CRDs: func(string) ([]string, bool) { return nil, true }, Parse: parsePlatform, Handler: c.platformHandler(), Changed: func([]string) { c.Wake(c.index.Names()) },
 		})
 		c.platform.Want(platformOwner, platformKinds)

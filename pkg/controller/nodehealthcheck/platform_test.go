@@ -320,8 +320,8 @@ func TestPlatformTakenAway(t *testing.T) {
 		w.mu.Lock()
 		w.denied[checks], w.denied[versions] = denied, denied
 		w.mu.Unlock()
-		c.platform.Refresh(checks.Group)
-		c.platform.Refresh(versions.Group)
+		c.platform.Refresh("machinehealthchecks." + checks.Group)
+		c.platform.Refresh("clusterversions." + versions.Group)
 		time.Sleep(30 * time.Second)
 		wait()
 	}

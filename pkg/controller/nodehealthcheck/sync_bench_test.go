@@ -118,7 +118,7 @@ func (s *steadyCluster) watchKinds(tb testing.TB) {
 		listKinds[gvk.GroupVersion().WithResource(resource)] = gvk.Kind + "List"
 	}
 	w := &fakePlatform{served: served, client: dynamicfake.NewSimpleDynamicClientWithCustomListKinds(apiruntime.NewScheme(), listKinds, template)}
-	config := watches.Config{Client: w.client, Discovery: w, Access: w, Verbs: []string{"get", "list", "watch"}, CRDs: func(string) ([]string, bool) { return nil, true }, Changed: func([]string) {}}
+	config := watches.Config{Freshness: watches.NewFreshness(), Client: w.client, Discovery: w, Access: w, Verbs: []string{"get", "list", "watch"}, CRDs: func(string) ([]string, bool) { return nil, true }, Changed: func([]string) {}}
 	templates, remediations, platform := config, config, config
 	templates.Name, templates.Parse, templates.Handler = "templates", parseTemplate, s.templateHandler()
 	remediations.Name, remediations.Parse, remediations.Handler, remediations.Indexers = "remediations", s.parse, watches.Handler(s.remediationChanged), crIndexers

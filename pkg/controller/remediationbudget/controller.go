@@ -53,7 +53,7 @@ type Config struct {
 	Nodes   coreinformers.TypedNodeInformer
 	// CRDs watches the metadata of CustomResourceDefinitions.
 	CRDs cache.SharedIndexInformer
-	// Freshness follows all informers. The caller runs it. Nil means that they follow the API server.
+	// Freshness follows all informers.
 	Freshness *watches.Freshness
 	// Unread returns why there may be remediations that cannot be read, nil if there are none. NodesChanged is called
 	// when that has changed. Nil means that there are none.
@@ -109,9 +109,6 @@ var evaluation = cache.ObjectName{}
 // New returns a controller that watches through the given informers. It starts nothing: the
 // caller calls Connect, starts the informers, then RunWatches and Run.
 func New(ctx context.Context, config Config) (*Controller, error) {
-	if config.Freshness == nil {
-		config.Freshness = watches.NewFreshness()
-	}
 	metrics, err := newMetrics(config.Metrics)
 	if err != nil {
 		return nil, err
@@ -127,7 +124,7 @@ func New(ctx context.Context, config Config) (*Controller, error) {
 	config.Freshness.Subscribe(c.changed)
 	c.kinds.Want(Name, sets.New(kind))
 	s := watches.NewSubscription(ctx)
-	s.SubscribeCRDs(config.CRDs, func(_, group string) { c.kinds.Refresh(group) })
+	s.SubscribeCRDs(config.CRDs, c.kinds.Refresh)
 	return c, s.Err
 }
 

@@ -13,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
@@ -21,7 +20,6 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/budget"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/execute"
-	"github.com/nhc-controller/nhc-controller/pkg/staleness"
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
 
@@ -85,7 +83,7 @@ func (c *Controller) writeStatus(ctx context.Context, name string) error {
 		return nil //nolint:nilerr // When it can be read again, everything is evaluated.
 	}
 	now := c.Clock.Now()
-	if err := c.writes.CaughtUp(name, c.storeOf, now); err != nil {
+	if err := c.writes.CaughtUp(name, c.kinds.StoreOf, now); err != nil {
 		return err
 	}
 	obj, exists, err := indexer.GetByKey(name) // After CaughtUp.
@@ -144,9 +142,4 @@ func (c *Controller) updateStatus(ctx context.Context, stored *nhcv1alpha1.Remed
 		return "", err
 	}
 	return written.GetResourceVersion(), nil
-}
-
-// storeOf returns the cache in which a write of the controller shows.
-func (c *Controller) storeOf(resource schema.GroupResource) (staleness.Store, bool) {
-	return c.kinds.StoreOf(resource)
 }

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -270,12 +271,7 @@ func (d *Document) Mentions(words []string) bool {
 		return true
 	}
 	content := bytes.ToLower(d.text.content)
-	for _, word := range words {
-		if bytes.Contains(content, []byte(strings.ToLower(word))) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(words, func(word string) bool { return bytes.Contains(content, []byte(strings.ToLower(word))) })
 }
 
 // templated reports whether some line that is no comment has a placeholder: an action of a Go template, as for Helm,

@@ -115,7 +115,7 @@ func (k *kind) validate(ctx context.Context, object *unstructured.Unstructured) 
 	errs := validation.ValidateCustomResource(nil, object.Object, k.schema)
 	errs = append(errs, objectmeta.Validate(ctx, nil, object.Object, k.structural, false)...)
 	errs = append(errs, listtype.ValidateListSetsAndMaps(nil, k.structural, object.Object)...)
-	if blocksRules(errs) {
+	if slices.ContainsFunc(errs, func(err *field.Error) bool { return slices.Contains(blocking, err.Type) }) {
 		errs = append(errs, unchecked)
 	} else {
 		violations, _ := k.rules.Validate(ctx, nil, k.structural, object.Object, nil, celconfig.RuntimeCELCostBudget)
@@ -130,7 +130,3 @@ var blocking = []field.ErrorType{field.ErrorTypeNotSupported, field.ErrorTypeReq
 
 // unchecked is the message of the API server in that case.
 var unchecked = field.Invalid(nil, nil, "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation")
-
-func blocksRules(errs field.ErrorList) bool {
-	return slices.ContainsFunc(errs, func(err *field.Error) bool { return slices.Contains(blocking, err.Type) })
-}

@@ -25,7 +25,11 @@ func ReadFacts(ctx context.Context, clients *Clients, objects []lint.Object) (*l
 	if _, err := clients.Kube.Discovery().ServerVersion(); err != nil {
 		return nil, Explain(err, "ask", "the cluster")
 	}
-	snapshot, err := Read(ctx, clients, Kinds{Uninstalled: true, Nodes: true, MachineHealthChecks: slices.ContainsFunc(objects, aboutMachines)})
+	kinds := Kinds{Uninstalled: true, Nodes: true}
+	for i := range objects {
+		kinds.MachineHealthChecks = kinds.MachineHealthChecks || objects[i].Kind == machinev1beta1.Kind
+	}
+	snapshot, err := Read(ctx, clients, kinds)
 	if err != nil {
 		return nil, err
 	}
@@ -38,11 +42,6 @@ func ReadFacts(ctx context.Context, clients *Clients, objects []lint.Object) (*l
 		}
 	}
 	return facts, nil
-}
-
-func aboutMachines(object lint.Object) bool {
-	_, is := object.Accepted.(*machinev1beta1.MachineHealthCheck)
-	return is
 }
 
 // factsReader reads facts that only some objects need.

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	utilcache "k8s.io/apimachinery/pkg/util/cache"
-
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/nhc-controller/nhc-controller/pkg/dashboard"

@@ -4,6 +4,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -84,11 +85,8 @@ func (c *Cluster) change() {
 
 // snapshot returns the present knowledge. If a kind cannot be read at the moment, it has its last state, and Missing names it.
 func (c *Cluster) snapshot() *view.Snapshot {
-	snapshot, err := c.assemble()
-	if err != nil {
-		return &view.Snapshot{} // New has found all required kinds.
-	}
-	return snapshot
+	snapshot, _ := c.assemble() // New has found all required kinds.
+	return cmp.Or(snapshot, &view.Snapshot{})
 }
 
 func (c *Cluster) assemble() (*view.Snapshot, error) {

@@ -37,8 +37,7 @@ func (r *root) abort() *cobra.Command {
 		Short: "Call back all remediations of a NodeHealthCheck that run",
 		Long: `Pauses a NodeHealthCheck, as pause does, and deletes its remediation objects that run. It shows
 them first, and asks. ` + irrevocable + `.
-The check stays paused until you resume it. It takes delete on the remediation objects, which no
-shipped role permits.`,
+The check stays paused until you resume it.`,
 		Example:           `  kubectl nhc abort workers --reason "switch failure, not the nodes; ask Kim"`,
 		ValidArgsFunction: r.complete(false, cluster.Names(cluster.Kinds{}), false),
 		Args: func(command *cobra.Command, args []string) error {

@@ -32,12 +32,11 @@ func (r *root) check() *cobra.Command {
 		Use:   "check",
 		Short: "Check that the controller is installed, and works",
 		Long: `Checks an installation: whether the API server has the CustomResourceDefinitions, and accepts a
-NodeHealthCheck in a dry run; the namespace of leases; whether all replicas are ready, and one is at
-work, by the lease of the leader and the clock of the API server; and which health checks wait for
-a correction, as of a template or a permission. It changes nothing.
+NodeHealthCheck in a dry run; the namespace of leases; whether all replicas are ready, and one is
+at work, by the clock of the API server; and which health checks wait for a correction. It changes
+nothing.
 
-It exits with 0 if all is well, with 1 if something is not, and with 2 if nothing is wrong in what it
-could look at, and a part could not be read. Parts that take a permission that you do not have need an admin.`,
+It exits with 1 if something is wrong, and with 2 if only a part could not be read.`,
 		Example: `  kubectl apply --server-side -f install.yaml && kubectl nhc check --wait`,
 		GroupID: looking,
 		Args:    cobra.NoArgs,

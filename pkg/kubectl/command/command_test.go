@@ -33,8 +33,8 @@ func run(t *testing.T, args ...string) (out, errOut string, code int) {
 func TestErrors(t *testing.T) {
 	t.Parallel()
 	for want, args := range map[string][]string{
-		`There is no command "statsu": did you mean status?`:                                       {"statsu"},
-		"unknown flag: --wach":                                                                     {"status", "--wach"},
+		`unknown command "statsu" for "kubectl nhc"  Did you mean this?  status `: {"statsu"},
+		"unknown flag: --wach": {"status", "--wach"},
 		"Say why, with --reason: others see it, and resume by it.":                                 {"pause", "a"},
 		"Name health checks or nodes (node/NAME), or give one of --selector, --all and --cluster.": {"resume"},
 		"Only NodeHealthChecks can be aborted: a Machine that is being deleted stays so.":          {"abort", "ns/m", "--reason=x"},

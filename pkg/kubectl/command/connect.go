@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -24,10 +23,10 @@ import (
 // The limits of a client that a person uses: only to complete names it sends several requests.
 const qps, burst = 50, 100
 
-// connect returns clients as the flags and the kubeconfig of the user say. Warnings of the API
-// server go to the writer.
-func connect(flags *genericclioptions.ConfigFlags, warnings io.Writer) (*cluster.Clients, error) {
-	if raw, err := flags.ToRawKubeConfigLoader().RawConfig(); err == nil && len(raw.Clusters) == 0 && (flags.APIServer == nil || *flags.APIServer == "") {
+// clients returns clients as the flags and the kubeconfig of the user say. An error says what to do about it.
+func (r *root) clients() (*cluster.Clients, error) {
+	flags := r.config
+	if raw, err := flags.ToRawKubeConfigLoader().RawConfig(); err == nil && len(raw.Clusters) == 0 && *flags.APIServer == "" {
 		if _, err := rest.InClusterConfig(); errors.Is(err, rest.ErrNotInCluster) {
 			return nil, configError(clientcmd.ErrEmptyConfig)
 		}
@@ -37,26 +36,16 @@ func connect(flags *genericclioptions.ConfigFlags, warnings io.Writer) (*cluster
 		return nil, configError(err)
 	}
 	config.QPS, config.Burst = qps, burst
-	config.WarningHandler = rest.NewWarningWriter(cleaned{warnings}, rest.WarningWriterOptions{Deduplicate: true})
-	nhc, err := versioned.NewForConfig(config)
-	if err != nil {
-		return nil, configError(err)
-	}
+	config.WarningHandler = rest.NewWarningWriter(cleaned{r.ErrOut}, rest.WarningWriterOptions{Deduplicate: true})
+	nhc, nhcErr := versioned.NewForConfig(config)
 	binary := rest.CopyConfig(config)
 	binary.AcceptContentTypes, binary.ContentType = runtime.ContentTypeProtobuf+","+runtime.ContentTypeJSON, runtime.ContentTypeProtobuf
-	kube, err := kubernetes.NewForConfig(binary)
-	if err != nil {
+	kube, kubeErr := kubernetes.NewForConfig(binary)
+	others, othersErr := dynamic.NewForConfig(config)
+	if err := errors.Join(nhcErr, kubeErr, othersErr); err != nil {
 		return nil, configError(err)
 	}
-	others, err := dynamic.NewForConfig(config)
-	if err != nil {
-		return nil, configError(err)
-	}
-	clients := &cluster.Clients{Kube: kube, NHC: nhc, Dynamic: others, Mapper: flags.ToRESTMapper}
-	if namespace := flags.Namespace; namespace != nil {
-		clients.Namespace = *namespace
-	}
-	return clients, nil
+	return &cluster.Clients{Kube: kube, NHC: nhc, Dynamic: others, Mapper: flags.ToRESTMapper, Namespace: *flags.Namespace}, nil
 }
 
 // configError says that it is the configuration that has to be corrected.

@@ -4,6 +4,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -38,11 +40,9 @@ func (r *root) dashboard() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "dashboard",
 		Short: "Show the same in a browser, with the history as a timeline",
-		Long: `Serves pages for a browser on this machine, and prints their address: all health checks
-and budgets, what is known about a node, and the history as a timeline. The pages follow
-the cluster. They show what you may read, and change nothing.
-
-The address has a token in it: who knows it sees what you may see. Ctrl-C ends it all.`,
+		Long: `Serves pages for a browser on this machine, and prints their address. They show what status,
+explain and history do, and follow the cluster. Who knows the address sees what you may see.
+Ctrl-C ends it all.`,
 		Example: `  kubectl nhc dashboard
   kubectl nhc dashboard --port 8080`,
 		GroupID: looking,
@@ -72,18 +72,14 @@ func (r *root) serve(ctx context.Context, pages http.Handler, port int) error {
 	if err != nil {
 		return &cluster.Error{Sentence: fmt.Sprintf("Cannot listen on port %d: choose another --port, or leave it out (%v).", port, err), Cause: err}
 	}
-	_, actual, err := net.SplitHostPort(listener.Addr().String())
-	if err != nil {
-		return fmt.Errorf("reading the address: %w", err)
-	}
-	host := net.JoinHostPort(loopback, actual)
-	door := dashboard.NewDoor(pages, rand.Text(), host, net.JoinHostPort("localhost", actual))
+	host := listener.Addr().String()
+	door := dashboard.NewDoor(pages, rand.Text(), host, strings.Replace(host, loopback, "localhost", 1))
 	server := &http.Server{
 		Handler: door, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout,
 		BaseContext: func(net.Listener) context.Context { return ctx }, // Which ends the streams of events.
 		ErrorLog:    log.New(io.Discard, "", 0),
 	}
-	defer server.Close()
+	defer func() { _ = server.Close() }()
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	if err := r.print("The dashboard is at\n\n  http://" + host + door.Path() + "\n\nWho knows this address sees what you may see. Ctrl-C ends it.\n"); err != nil {
@@ -99,12 +95,6 @@ func (r *root) serve(ctx context.Context, pages http.Handler, port int) error {
 
 // clusterName returns the context of the kubeconfig, empty if there is none.
 func (r *root) clusterName() string {
-	if chosen := r.config.Context; chosen != nil && *chosen != "" {
-		return *chosen
-	}
-	raw, err := r.config.ToRawKubeConfigLoader().RawConfig()
-	if err != nil {
-		return ""
-	}
-	return raw.CurrentContext
+	raw, _ := r.config.ToRawKubeConfigLoader().RawConfig()
+	return cmp.Or(*r.config.Context, raw.CurrentContext)
 }

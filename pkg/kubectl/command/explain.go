@@ -30,13 +30,11 @@ func (r *root) explain() *cobra.Command {
 		Use:   "explain NODE | node/NODE | machine NAMESPACE/NAME",
 		Short: "Explain why a node or a Machine is remediated, or why not",
 		Long: `Compares the conditions of a node with each NodeHealthCheck that selects it, or says why none
-does; what the controller has decided, and what happens next and when; what holds for the whole
-health check; the steps with the conditions of their remediation objects; the lease of the node;
-and recent events.
+does; what the controller has decided, and what happens next and when; the steps with their
+remediation objects; the lease of the node; and recent events.
 
-For a Machine: which MachineHealthChecks select it, and the same. The namespace can be given
-with --namespace, too. To read the Machine itself you need get on machines; without, it shows
-what MachineHealthChecks have reported.`,
+For a Machine: which MachineHealthChecks select it, and the same. To read the Machine itself you
+need get on machines; without, it shows what MachineHealthChecks have reported.`,
 		Example: `  kubectl nhc explain node-3
   kubectl nhc explain machine openshift-machine-api/worker-3`,
 		GroupID: looking,
@@ -115,6 +113,6 @@ func (r *root) explainMachine(ctx context.Context, clients *cluster.Clients, opt
 	case len(snapshot.Missing) > 0:
 		return &cluster.Error{Sentence: snapshot.Missing[0].Reason}
 	default:
-		return notFound("Machine", machine, view.MachineNames(snapshot), "kubectl get machines -A")
+		return notFound("Machine", machine, nil, "kubectl get machines -A")
 	}
 }

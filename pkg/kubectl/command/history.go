@@ -22,10 +22,9 @@ func (r *root) history() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "history [node/NAME | CHECK]",
 		Short: "Show what happened before",
-		Long: `Shows the episodes that the status of NodeHealthChecks and MachineHealthChecks records: when a
-node became unhealthy, what was tried, how long it took, and how it ended. With a name, only
-those of that node, Machine or health check. Status keeps 20 episodes by default, see
-spec.remediationHistoryLimit. The dashboard draws them.`,
+		Long: `Shows the episodes that the status of health checks records: when a node became unhealthy, what
+was tried, how long it took, and how it ended. With a name, only those of that node, Machine or
+health check.`,
 		Example: `  kubectl nhc history
   kubectl nhc history workers --since 7d
   kubectl nhc history node/node-3 -o wide`,

@@ -35,21 +35,15 @@ func (r *root) lint() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "lint [NAME | -f FILE]",
 		Short: "Check health checks and budgets, in files or in the cluster",
-		Long: `Checks NodeHealthChecks, MachineHealthChecks and RemediationBudgets: those in files, or
-those of the cluster, all of them or the ones of a NAME. A MachineHealthCheck is named
-NAMESPACE/NAME.
+		Long: `Checks NodeHealthChecks, MachineHealthChecks and RemediationBudgets: those in files, or those of
+the cluster, all of them or the ones of a NAME. A MachineHealthCheck is named NAMESPACE/NAME.
 
-An error is what the API server refuses, in its words; no cluster is needed for that. Advice
-is about what it accepts: a limit that lets nothing begin, durations shorter than a
-reboot, and, compared with the cluster, selectors that overlap, select no node, or mix
-control plane and workers; templates that are missing. Where there is no
-cluster, or with --offline, that part is left out, and the last lines say so.
+An error is what the API server refuses, in its words; no cluster is needed for that. Advice is
+about what it accepts, and you probably did not mean. Files are compared with the cluster, unless
+there is none, or with --offline. Of a Git repository, what has none of these kinds is skipped,
+and what has to be rendered or built first.
 
-Of a Git repository, what has none of these kinds is skipped, and what has to be rendered or
-built first: templates, kustomizations and their patches.
-
-It exits with 0 if there are no errors, with 1 if there are, and with 2 if it could not look. With
---strict, it also exits with 1 if there is advice.`,
+It exits with 1 if there are errors; with --strict, also if there is advice.`,
 		Example: `  kubectl nhc lint
   kubectl nhc lint workers
   kubectl nhc lint -f nodehealthchecks/ --offline --strict
@@ -263,10 +257,6 @@ func (r *root) lintCluster(ctx context.Context, rules *admission.Rules, args []s
 	if err != nil {
 		return nil, nil, err
 	}
-	for _, kind := range missing {
-		if !slices.Contains(facts.Missing, kind) {
-			facts.Missing = append(facts.Missing, kind)
-		}
-	}
+	facts.Missing = append(facts.Missing, missing...)
 	return objects, facts, nil
 }

@@ -42,15 +42,6 @@ func between(least, most int, kind, lister string) cobra.PositionalArgs {
 	}
 }
 
-// subcommand says which command may have been meant.
-func subcommand(command *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return nil
-	}
-	command.SuggestionsMinimumDistance = 2 // As cobra has it.
-	return proposing("command", args[0], command.SuggestionsFor(args[0]), command.CommandPath()+" --help")
-}
-
 // completionTimeout is how long a shell waits for names.
 const completionTimeout = 3 * time.Second
 

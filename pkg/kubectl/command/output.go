@@ -4,6 +4,7 @@
 package command
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"golang.org/x/term"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/printers"
 
@@ -65,11 +67,14 @@ func (o *output) printObject(r *root, object runtime.Object) error {
 
 // encode prints a value for programs, as an object of a kind of the plugin.
 func (r *root) encode(out *output, kind string, value any) error {
-	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(value)
+	object := &unstructured.Unstructured{}
+	encoded, err := json.Marshal(value)
+	if err == nil {
+		err = utiljson.Unmarshal(encoded, &object.Object)
+	}
 	if err != nil {
 		return fmt.Errorf("encoding the output: %w", err)
 	}
-	object := &unstructured.Unstructured{Object: fields}
 	object.SetAPIVersion(apiVersion)
 	object.SetKind(kind)
 	return out.printObject(r, object)

@@ -34,13 +34,12 @@ func (r *root) pause() *cobra.Command {
 		Use:   "pause CHECK... | node/NAME... | --selector LABELS | --all | --cluster",
 		Short: "Have nothing begin: for health checks, for nodes, or in the cluster",
 		Long: `While something is paused, no remediation and no next step begins. Remediations that run go on.
+Reasons of others stay.
 
-CHECK is the name of a NodeHealthCheck, or NAMESPACE/NAME of a MachineHealthCheck. A node
-is paused for all health checks, by the label remediation.medik8s.io/exclude-from-remediation;
-it still counts as not healthy if it is. --cluster creates the RemediationBudget ` + view.PauseBudget + `,
-which selects all nodes and permits nothing: it is for health checks that are created later, too.
-
-Reasons of others stay. For NodeHealthChecks, the ClusterRole nhc-pause is enough.`,
+CHECK is the name of a NodeHealthCheck, or NAMESPACE/NAME of a MachineHealthCheck. A node is
+paused for all health checks, by the label remediation.medik8s.io/exclude-from-remediation; it
+still counts as not healthy if it is. --cluster creates the RemediationBudget ` + view.PauseBudget + `, which
+selects all nodes and permits nothing: it is for health checks that are created later, too.`,
 		Example: `  kubectl nhc pause workers --reason "freeze 4711, ask Kim"
   kubectl nhc pause node/node-3 --reason "disk is replaced, ask Kim"
   kubectl nhc pause -l topology.kubernetes.io/zone=a --reason "power maintenance"

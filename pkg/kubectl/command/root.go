@@ -101,7 +101,6 @@ found something to correct, and with 2 if it could not look. All flags of kubect
 --context and --namespace: kubectl options lists them.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		Args:          subcommand,
 		RunE:          func(command *cobra.Command, _ []string) error { return command.Help() },
 	}
 	r.config.AddFlags(command.PersistentFlags())
@@ -123,8 +122,3 @@ const (
 	looking     = "look"
 	intervening = "intervene"
 )
-
-// clients returns the clients of the user. An error says what to do about it.
-func (r *root) clients() (*cluster.Clients, error) {
-	return connect(r.config, r.ErrOut)
-}

@@ -40,21 +40,18 @@ func (r *root) simulate() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "simulate [-f FILE] [--nodes FILE] [--fail NODE,...@TIME] [--replay FILE]",
 		Short: "Show what health checks would do if nodes fail, in simulated time",
-		Long: `Simulates what NodeHealthChecks and RemediationBudgets, as they are or as files have them,
-would do on the nodes of the cluster, or on nodes from a file. It plans as the controller
-does. It reads only, and needs no installation.
+		Long: `Simulates what NodeHealthChecks and RemediationBudgets, as they are or as files have them, would
+do on the nodes of the cluster, or on those of a file: "kubectl get nodes -o yaml" prints one. It
+plans as the controller does. It reads only, and needs no installation. What is in files takes the
+place of those of the same name in the cluster.
 
-NodeHealthChecks and budgets in files take the place of those of the same name in the
-cluster. With --nodes no cluster is asked: "kubectl get nodes -o yaml" prints such a file.
+The nodes of --fail become Ready=Unknown, at once or so long after the start: node-1,node-2@90s. A
+remediation makes its node healthy after --repair-after, unless its step has timed out before;
+with 0 it never does. Other nodes become healthy with --recover.
 
-With --fail, nodes become Ready=Unknown, so long after the start: node-1,node-2@90s. Without
-a time, they do at once. A remediation makes its node healthy after --repair-after, unless
-its step has timed out before. With 0 it never does: then the next steps are seen. Other
-nodes become healthy with --recover.
-
-With --replay, nodes change as a file has it that
-"kubectl get nodes --watch --output-watch-events -o json" has written, whatever is done
-about them here. No cluster is asked. To compare two configurations, replay the same file with each.
+With --replay, nodes change as in a file that "kubectl get nodes --watch --output-watch-events
+-o json" has written, whatever is done about them here. To compare two configurations, replay the
+same file with each.
 
 Templates are taken to exist, and Machines are not looked at: kubectl nhc lint checks them.`,
 		Example: `  kubectl nhc simulate -f nhc.yaml --fail node-3,node-4@2m
@@ -122,7 +119,8 @@ func (r *root) runSimulate(ctx context.Context, options *simulateOptions) error 
 			return notFound("Node", change.Node, view.NodeNames(snapshot), lister)
 		}
 	}
-	result := simulation.Run(ctx, in)
+	in.Interrupted = func() bool { return ctx.Err() != nil }
+	result := simulation.Run(in)
 	if err := ctx.Err(); err != nil {
 		return cluster.Explain(err, "simulate", "the nodes")
 	}

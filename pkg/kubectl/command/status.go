@@ -27,10 +27,9 @@ func (r *root) status() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "status [NAME]",
 		Short: "Show health checks and budgets, who waits and why, and who is next",
-		Long: `Shows the NodeHealthChecks, MachineHealthChecks and RemediationBudgets of the cluster: how many
-nodes are healthy, and how many may be unhealthy; who is under remediation; who waits and
-why; and which nodes become unhealthy when, if nothing changes. With a NAME, only those
-of that name. A MachineHealthCheck is named NAMESPACE/NAME.`,
+		Long: `Shows how many nodes are healthy, and how many may be unhealthy; who is under remediation; who
+waits and why; and which nodes become unhealthy when, if nothing changes. With a NAME, only what
+has that name. A MachineHealthCheck is named NAMESPACE/NAME.`,
 		Example: `  kubectl nhc status
   kubectl nhc status workers -o wide
   kubectl nhc status --watch`,

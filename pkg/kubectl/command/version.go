@@ -20,7 +20,7 @@ func (r *root) version() *cobra.Command {
 			if out.forPeople() {
 				return r.print("kubectl-nhc " + version.GitVersion + "\n")
 			}
-			return r.encode(&out, "Version", &version)
+			return r.encode(&out, "Version", version)
 		},
 	}
 	out.add(command)

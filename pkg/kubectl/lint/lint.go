@@ -16,6 +16,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/kubectl/view"
 	"github.com/nhc-controller/nhc-controller/pkg/machinehealth"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
@@ -94,47 +95,40 @@ const (
 
 // conditions judges the conditions that make a node unhealthy. The last part of the path of their
 // durations has a name of its own for each kind, and so has what happens then.
-func (f *findings) conditions(conditions []condition, duration, happens string, nodes []*corev1.Node) {
+func (f *findings) conditions(conditions []v1alpha1.UnhealthyCondition, duration, happens string, nodes []*corev1.Node) {
 	for i, c := range conditions {
 		path := fmt.Sprintf("spec.unhealthyConditions[%d]", i)
 		f.duration(path+"."+duration, happens, &c)
 		switch {
-		case !slices.Contains([]corev1.ConditionStatus{corev1.ConditionTrue, corev1.ConditionFalse, corev1.ConditionUnknown}, c.status):
-			f.advise(path+".status", `use "True", "False" or Unknown`, "A condition never has the status %q: this one never matches", c.status)
-		case c.kind == corev1.NodeReady && c.status == corev1.ConditionTrue:
+		case !slices.Contains([]corev1.ConditionStatus{corev1.ConditionTrue, corev1.ConditionFalse, corev1.ConditionUnknown}, c.Status):
+			f.advise(path+".status", `use "True", "False" or Unknown`, "A condition never has the status %q: this one never matches", c.Status)
+		case c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue:
 			f.advise(path+".status", `use "False" and Unknown`, "Healthy nodes have Ready=True: all of them would be remediated")
 		}
-		if c.kind != terminating {
-			f.unknownType(path+".type", c.kind, nodes)
+		if c.Type != terminating {
+			f.unknownType(path+".type", c.Type, nodes)
 		}
 	}
-}
-
-// condition is one that makes a node unhealthy.
-type condition struct {
-	kind     corev1.NodeConditionType
-	status   corev1.ConditionStatus
-	duration time.Duration
 }
 
 // terminating is the type of a condition that nodes have only when a cloud takes them away.
 const terminating = "Terminating"
 
 // duration judges how long a node may be not ready, or have another condition.
-func (f *findings) duration(path, happens string, c *condition) {
+func (f *findings) duration(path, happens string, c *v1alpha1.UnhealthyCondition) {
 	switch {
-	case c.duration == 0 && c.kind != terminating:
-		f.advise(path, "give it minutes; the usual value is 300s", "%s at the first blip: as soon as its Node has %s=%s once", happens, c.kind, c.status)
+	case c.Duration.Duration == 0 && c.Type != terminating:
+		f.advise(path, "give it minutes; the usual value is 300s", "%s at the first blip: as soon as its Node has %s=%s once", happens, c.Type, c.Status)
 		return
-	case c.kind != corev1.NodeReady:
+	case c.Type != corev1.NodeReady:
 		return
 	}
 	least := usualReboot
-	if c.status == corev1.ConditionFalse {
+	if c.Status == corev1.ConditionFalse {
 		least = usualStart
 	}
-	if c.duration < least {
-		f.advise(path, "give it at least the time of a reboot; the default is 300s", "A node that only reboots is not ready for longer than %s", c.duration)
+	if c.Duration.Duration < least {
+		f.advise(path, "give it at least the time of a reboot; the default is 300s", "A node that only reboots is not ready for longer than %s", c.Duration.Duration)
 	}
 }
 

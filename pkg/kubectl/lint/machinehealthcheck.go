@@ -54,15 +54,11 @@ func MachineHealthCheck(mhc *machinev1beta1.MachineHealthCheck, facts *Facts) []
 	if len(mhc.Spec.UnhealthyConditions) == 0 {
 		f.advise("spec.unhealthyConditions", `add Ready with the statuses "False" and Unknown, and a timeout such as 300s`, "There are none: a Machine whose node is silent is never remediated, only one without Node")
 	}
-	var conditions []condition
-	for _, c := range criteria.Conditions {
-		conditions = append(conditions, condition{kind: c.Type, status: c.Status, duration: c.Duration.Duration})
-	}
 	happens := "A Machine is remediated"
 	if criteria.Strategy == machinehealth.Delete {
 		happens = "A Machine is deleted"
 	}
-	f.conditions(conditions, "timeout", happens, nodesOf(selected, facts))
+	f.conditions(criteria.Conditions, "timeout", happens, nodesOf(selected, facts))
 	if criteria.Template != nil {
 		reference := *criteria.Template
 		reference.Namespace = mhc.Namespace

@@ -40,11 +40,7 @@ func NodeHealthCheck(nhc *v1alpha1.NodeHealthCheck, facts *Facts) []Finding {
 	f.gate(&nhc.Spec, len(selected))
 	f.mostAtOnce(&nhc.Spec, selected, facts)
 	f.storm(&nhc.Spec)
-	var conditions []condition
-	for _, c := range nhc.Spec.UnhealthyConditions {
-		conditions = append(conditions, condition{kind: c.Type, status: c.Status, duration: c.Duration.Duration})
-	}
-	f.conditions(conditions, "duration", "A node is remediated", selected)
+	f.conditions(nhc.Spec.UnhealthyConditions, "duration", "A node is remediated", selected)
 	f.steps(&nhc.Spec, facts)
 	return f
 }

@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/nhc-controller/nhc-controller/pkg/generated/clientset/versioned/scheme"
-
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
@@ -53,11 +51,8 @@ type Object struct {
 
 // NewAccepted returns an object of a kind that lint is about.
 func NewAccepted(object *unstructured.Unstructured) (any, error) {
-	accepted, err := scheme.Scheme.New(object.GroupVersionKind())
-	if err == nil {
-		err = runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, accepted)
-	}
-	if err != nil {
+	accepted := map[string]any{v1alpha1.Kind: &v1alpha1.NodeHealthCheck{}, nhcv1alpha1.BudgetKind: &nhcv1alpha1.RemediationBudget{}, machinev1beta1.Kind: &machinev1beta1.MachineHealthCheck{}}[object.GetKind()]
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, accepted); err != nil {
 		return nil, fmt.Errorf("reading the %s: %w", object.GetKind(), err)
 	}
 	return accepted, nil

@@ -37,6 +37,9 @@ type Input struct {
 	Fail, Recover []Change
 	// RepairAfter is how long a remediation takes to make its node healthy, zero if it never does.
 	RepairAfter time.Duration
+	// Interrupted reports whether to stop between two instants, nil if never. The result is incomplete
+	// then.
+	Interrupted func() bool
 }
 
 // Change happens to a node, at a time after the start.

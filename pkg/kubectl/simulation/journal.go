@@ -27,10 +27,6 @@ type journal struct {
 	longest         *Wait
 }
 
-func newJournal(start time.Time) journal {
-	return journal{start: start, lines: []Line{}, unhealthy: sets.New[string](), remediated: sets.New[string]()}
-}
-
 // add adds a line, or adds its nodes to an equal line of this instant.
 func (j *journal) add(line Line, now time.Time) {
 	line.After = metav1.Duration{Duration: now.Sub(j.start)}

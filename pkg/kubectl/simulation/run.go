@@ -4,7 +4,6 @@
 package simulation
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"time"
@@ -27,9 +26,8 @@ const (
 	instantsPerChange, plansPerChange = 10, 1000
 )
 
-// Run simulates until the duration is over, until nothing more can happen, or until the context ends: the result is
-// incomplete then.
-func Run(ctx context.Context, in *Input) *Result {
+// Run simulates until the duration is over, until nothing more can happen, or until it is interrupted.
+func Run(in *Input) *Result {
 	w := newWorld(in)
 	for _, change := range in.Fail {
 		w.events.add(in.Start.Add(change.After), func(now time.Time) { w.fail(change.Node, now) })
@@ -39,7 +37,7 @@ func Run(ctx context.Context, in *Input) *Result {
 	}
 	end := in.Start.Add(in.Duration)
 	instants := maxInstants + instantsPerChange*len(in.Recorded)
-	stopped := w.run(ctx, in.Start, end, instants)
+	stopped := w.run(in.Start, end, instants)
 	result := &Result{
 		Start: metav1.NewTime(in.Start), Duration: metav1.Duration{Duration: in.Duration}, Budgets: w.counts.Budgets(), Checks: []string{},
 		Timeline: w.journal.lines, Notes: w.notes(in),
@@ -61,8 +59,8 @@ func Run(ctx context.Context, in *Input) *Result {
 }
 
 // run simulates from one instant to another, and returns the instant that it has reached.
-func (w *world) run(ctx context.Context, now, end time.Time, instants int) time.Time {
-	for ; instants > 0 && w.planned < w.mostPlans && ctx.Err() == nil; instants-- {
+func (w *world) run(now, end time.Time, instants int) time.Time {
+	for ; instants > 0 && w.planned < w.mostPlans && (w.interrupted == nil || !w.interrupted()); instants-- {
 		w.events.happen(now)
 		w.settle(now)
 		if w.play(now) { // After what is due: the times of changes have lost their fractions of a second.
@@ -95,7 +93,10 @@ func (w *world) settle(now time.Time) {
 
 // next returns the next instant at which anything may happen, zero if nothing ever will.
 func (w *world) next(now time.Time) time.Time {
-	next := health.Earliest(w.events.next(), w.counts.NextChange(now))
+	next := w.counts.NextChange(now)
+	if len(w.events) > 0 {
+		next = health.Earliest(next, w.events[0].at)
+	}
 	if len(w.recorded) > 0 {
 		next = health.Earliest(next, w.recorded[0].At)
 	}
@@ -157,12 +158,4 @@ func (e *events) happen(now time.Time) {
 		*e = (*e)[1:]
 		due.do(now)
 	}
-}
-
-// next returns when the next one happens, zero if there is none.
-func (e *events) next() time.Time {
-	if len(*e) == 0 {
-		return time.Time{}
-	}
-	return (*e)[0].at
 }

@@ -60,16 +60,16 @@ func TestResume(t *testing.T) {
 		"6m0s a next step begins: step 2 of 2: FenceRemediationTemplate remediators/default",
 		"16m0s a step times out: step 2 of 2, after 10m0s",
 		"16m0s a no step is left: NoTemplateLeft: All 2 steps are over and the node is still unhealthy",
-	}, told(Run(t.Context(), in)))
+	}, told(Run(in)))
 	in.RepairAfter = 5 * time.Minute
 	require.Equal(t, []string{
 		"0s a remediation runs: as its status says",
 		"0s a is unhealthy: Ready=Unknown for 5m0s",
 		"1m0s a recovers: repaired 5m0s after the remediation object was created",
 		"1m0s a remediation ends: healthy; after 5m0s",
-	}, told(Run(t.Context(), in)))
+	}, told(Run(in)))
 	all[0] = node("a", nil)
-	require.Equal(t, []string{"0s a remediation runs: as its status says", "0s a remediation ends: healthy; after 4m0s"}, told(Run(t.Context(), in)))
+	require.Equal(t, []string{"0s a remediation runs: as its status says", "0s a remediation ends: healthy; after 4m0s"}, told(Run(in)))
 }
 
 // TestLeftover: the CR of a node that does not exist any more is deleted.
@@ -80,7 +80,7 @@ func TestLeftover(t *testing.T) {
 		Resource: corev1.ObjectReference{APIVersion: "example.com/v1", Kind: "RebootRemediation", Namespace: "remediators", Name: "gone", UID: "1"},
 		Started:  metav1.NewTime(epoch.Add(-time.Minute)), TemplateName: "default",
 	}}}}
-	result := Run(t.Context(), &Input{Checks: []*v1alpha1.NodeHealthCheck{nhc}, Nodes: nodes("a"), Start: epoch, Duration: time.Hour, RepairAfter: time.Minute})
+	result := Run(&Input{Checks: []*v1alpha1.NodeHealthCheck{nhc}, Nodes: nodes("a"), Start: epoch, Duration: time.Hour, RepairAfter: time.Minute})
 	require.Empty(t, result.Summary.StillRemediated)
 	require.Equal(t, Ends, result.Timeline[len(result.Timeline)-1].What)
 }
@@ -96,7 +96,7 @@ func TestRecover(t *testing.T) {
 		}
 	})
 	before := all[0].DeepCopy()
-	result := Run(t.Context(), &Input{Checks: []*v1alpha1.NodeHealthCheck{nhc}, Nodes: all, Start: epoch, Duration: time.Hour, Fail: fail(0, "a", "unknown"), Recover: fail(0, "unknown"), RepairAfter: 2 * time.Minute})
+	result := Run(&Input{Checks: []*v1alpha1.NodeHealthCheck{nhc}, Nodes: all, Start: epoch, Duration: time.Hour, Fail: fail(0, "a", "unknown"), Recover: fail(0, "unknown"), RepairAfter: 2 * time.Minute})
 	require.Equal(t, []string{
 		"0s a fails: Ready=Unknown",
 		"1m0s a is unhealthy: Ready=Unknown for 1m0s",
@@ -111,7 +111,7 @@ func TestRecover(t *testing.T) {
 func TestPaused(t *testing.T) {
 	t.Parallel()
 	nhc := newNHC("workers", func(nhc *v1alpha1.NodeHealthCheck) { nhc.Spec.PauseRequests = []string{"freeze"} })
-	result := Run(t.Context(), &Input{Checks: []*v1alpha1.NodeHealthCheck{nhc}, Nodes: nodes("a"), Start: epoch, Duration: time.Hour, Fail: fail(0, "a")})
+	result := Run(&Input{Checks: []*v1alpha1.NodeHealthCheck{nhc}, Nodes: nodes("a"), Start: epoch, Duration: time.Hour, Fail: fail(0, "a")})
 	require.Equal(t, []string{"0s a fails: Ready=Unknown", "1m0s a is unhealthy: Ready=Unknown for 1m0s", "1m0s a waits: Paused: freeze"}, told(result))
 }
 
@@ -140,7 +140,7 @@ func TestStorm(t *testing.T) {
 		"11m0s d remediation begins: RebootRemediationTemplate remediators/default",
 		"21m0s d recovers: repaired 10m0s after the remediation object was created",
 		"21m0s d remediation ends: healthy; after 10m0s",
-	}, told(Run(t.Context(), in)))
+	}, told(Run(in)))
 }
 
 // TestBounds: a simulation ends, however much happens in it.
@@ -151,13 +151,13 @@ func TestBounds(t *testing.T) {
 		in.Fail = append(in.Fail, Change{Node: "a", After: time.Duration(i) * time.Second})
 	}
 	in.Recover = fail(0, "b")
-	result := Run(t.Context(), in)
+	result := Run(in)
 	require.Less(t, result.Duration.Duration, in.Duration)
 	require.Equal(t, []string{"So much happens that the simulation was stopped after " + result.Duration.Duration.String() + "."}, result.Notes)
 
 	w := newWorld(&Input{Checks: in.Checks, Nodes: in.Nodes, Start: epoch})
 	w.planned = maxPlans
-	require.Equal(t, epoch, w.run(t.Context(), epoch, epoch.Add(time.Hour), maxInstants))
+	require.Equal(t, epoch, w.run(epoch, epoch.Add(time.Hour), maxInstants))
 }
 
 // TestNotes: what can have no effect is said.
@@ -171,7 +171,7 @@ func TestNotes(t *testing.T) {
 		MachineSelector: &nhcv1alpha1.BudgetMachineSelector{Namespace: "machines"}, MaxConcurrent: new(intstr.FromInt32(0)),
 	}}
 	in := &Input{Checks: []*v1alpha1.NodeHealthCheck{nhc}, Budgets: []*nhcv1alpha1.RemediationBudget{budget}, Nodes: nodes("a", "b"), Start: epoch, Duration: time.Hour, Fail: fail(0, "a", "a")}
-	result := Run(t.Context(), in)
+	result := Run(in)
 	require.Equal(t, []string{
 		"No NodeHealthCheck selects node a.",
 		"NodeHealthCheck infra does not look at Ready=Unknown, which is how nodes fail here.",
@@ -179,5 +179,5 @@ func TestNotes(t *testing.T) {
 	}, result.Notes)
 	require.Zero(t, result.Nodes)
 	in.Fail = nil
-	require.Empty(t, Run(t.Context(), in).Timeline)
+	require.Empty(t, Run(in).Timeline)
 }

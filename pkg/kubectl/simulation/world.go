@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/budget"
@@ -34,7 +35,8 @@ type world struct {
 	checks []*check
 	events events
 	// recorded are the changes that have yet to be played.
-	recorded []Version
+	recorded    []Version
+	interrupted func() bool
 	// created and planned are the numbers of CRs, and of plans of nodes, so far. After mostPlans it ends.
 	created, planned, mostPlans int
 	repairAfter                 time.Duration
@@ -44,8 +46,8 @@ type world struct {
 func newWorld(in *Input) *world {
 	w := &world{
 		nodes: map[string]*corev1.Node{}, crs: map[string][]*object.CR{}, leases: map[string]*coordinationv1.Lease{},
-		counts: budget.NewCounts(), repairAfter: in.RepairAfter, journal: newJournal(in.Start), recorded: in.Recorded,
-		mostPlans: maxPlans + plansPerChange*len(in.Recorded),
+		counts: budget.NewCounts(), repairAfter: in.RepairAfter, journal: journal{start: in.Start, lines: []Line{}, unhealthy: sets.New[string](), remediated: sets.New[string]()}, recorded: in.Recorded,
+		interrupted: in.Interrupted, mostPlans: maxPlans + plansPerChange*len(in.Recorded),
 	}
 	for _, node := range in.Nodes {
 		w.nodes[node.Name] = node

@@ -69,16 +69,6 @@ func NewMachineExplanation(namespace, name string, snapshot *Snapshot, machine *
 	return e
 }
 
-// MachineNames returns the names of all Machines that MachineHealthChecks list, as namespace/name.
-func MachineNames(snapshot *Snapshot) (names []string) {
-	for _, mhc := range snapshot.MachineHealthChecks {
-		for i := range mhc.Status.UnhealthyMachines {
-			names = append(names, mhc.Namespace+"/"+mhc.Status.UnhealthyMachines[i].Name)
-		}
-	}
-	return names
-}
-
 // Print prints what is known about one Machine.
 func (e *MachineExplanation) Print(printer *Printer) {
 	now := e.Time.Time

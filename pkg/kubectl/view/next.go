@@ -85,12 +85,12 @@ func soon(entry *v1alpha1.UnhealthyNode) bool {
 // compareInstants puts what never comes last.
 func compareInstants(a, b *metav1.Time) int {
 	switch {
-	case a == nil && b == nil:
-		return 0
-	case a == nil:
-		return 1
-	case b == nil:
+	case a != nil && b != nil:
+		return a.Compare(b.Time)
+	case a != nil:
 		return -1
+	case b != nil:
+		return 1
 	}
-	return a.Compare(b.Time)
+	return 0
 }

@@ -63,7 +63,7 @@ func New(ctx context.Context, kube kubernetes.Interface, client dynamic.Interfac
 	config.Parse, config.Handler, config.Changed = k.parse, watches.Handler(k.changed), func([]string) { k.kindsChanged() }
 	k.Set = watches.NewSet[schema.GroupKind](config)
 	s := watches.NewSubscription(ctx)
-	s.SubscribeCRDs(crds, func(_, group string) { k.Refresh(group) })
+	s.SubscribeCRDs(crds, k.Refresh)
 	return k, s.Err
 }
 

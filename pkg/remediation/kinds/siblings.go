@@ -6,10 +6,8 @@ package kinds
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
 
@@ -19,35 +17,20 @@ import (
 
 // siblings returns the kinds of some API groups that have a sibling with templates: a served kind such as RebootTemplate
 // for Reboot. With an error, there may be more.
-func siblings(ctx context.Context, discovery watches.Discovery, groups sets.Set[string]) ([]schema.GroupKind, error) {
-	served, err := discovery.ServerGroupsWithContext(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("discovering API groups: %w", err)
-	}
-	var kinds []schema.GroupKind
+func siblings(ctx context.Context, discovery watches.Discovery, groups sets.Set[string]) (kinds []schema.GroupKind, _ error) {
 	var failed []error
-	for i := range served.Groups {
-		group := &served.Groups[i]
-		if !groups.Has(group.Name) {
-			continue
-		}
+	for _, group := range sets.List(groups) {
+		served, err := watches.Served(ctx, discovery, schema.GroupVersion{Group: group})
+		failed = append(failed, err)
 		names := sets.New[string]()
-		for _, version := range group.Versions {
-			list, err := discovery.ServerResourcesForGroupVersionWithContext(ctx, version.GroupVersion)
-			if apierrors.IsNotFound(err) {
-				continue
-			}
-			if err != nil {
-				failed = append(failed, fmt.Errorf("discovering %s: %w", version.GroupVersion, err))
-				continue
-			}
-			for _, resource := range list.APIResources {
-				names.Insert(resource.Kind)
+		for _, list := range served {
+			for i := range list.APIResources {
+				names.Insert(list.APIResources[i].Kind)
 			}
 		}
 		for _, name := range sets.List(names) {
 			if sibling, is := strings.CutSuffix(name, v1alpha1.TemplateKindSuffix); is && names.Has(sibling) {
-				kinds = append(kinds, schema.GroupKind{Group: group.Name, Kind: sibling})
+				kinds = append(kinds, schema.GroupKind{Group: group, Kind: sibling})
 			}
 		}
 	}
