@@ -6,6 +6,7 @@ package machinehealth
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -184,16 +185,12 @@ func newStalled(reason, message string) *v1beta1.Condition {
 // refusedCreation returns why a remediation object could not be created, for the first Machine by
 // name.
 func refusedCreation(entries Entries) string {
-	first := ""
-	for name, entry := range entries {
-		if entry.Decision.Reason == v1alpha1.DecidedCreateFailed && (first == "" || name < first) {
-			first = name
+	for _, name := range slices.Sorted(maps.Keys(entries)) {
+		if decision := &entries[name].Decision; decision.Reason == v1alpha1.DecidedCreateFailed {
+			return decision.Message
 		}
 	}
-	if first == "" {
-		return ""
-	}
-	return entries[first].Decision.Message
+	return ""
 }
 
 // listed returns the entries that status has room for: remediations first, then by name.

@@ -29,8 +29,6 @@ type Acting struct {
 	Check          metav1.Object
 	ClockUntrusted bool
 	BudgetRevision int64
-	// Outdated is what else makes the plans outdated, nil if nothing does.
-	Outdated func() bool
 	// Confirm reads the target of a plan live, and judges it again.
 	Confirm func(ctx context.Context, i int) (execute.Confirmation, error)
 	// Acquire reserves the control plane slot for a plan. It returns why the slot is refused, or a function that gives it
@@ -50,7 +48,7 @@ func (a *Acting) Act(ctx context.Context, plans []*remediation.NodePlan) []remed
 	}
 	outcomes := batch.Act(ctx, a.Clock, turns, func(asking context.Context, i int) remediation.Outcome {
 		switch {
-		case a.outdated():
+		case ctx.Err() != nil || a.outdated():
 			return remediation.Outcome{Result: remediation.Deferred}
 		case turns[i] == batch.ControlPlane:
 			return a.carryOutControlPlane(ctx, asking, i, &results[i])
@@ -89,8 +87,7 @@ func (a *Acting) outdated() bool {
 	return check == nil || check.GetUID() != a.Check.GetUID() || check.GetGeneration() != a.Check.GetGeneration() ||
 		!maps.Equal(check.GetAnnotations(), a.Check.GetAnnotations()) ||
 		(check.GetDeletionTimestamp() != nil) != (a.Check.GetDeletionTimestamp() != nil) ||
-		a.Shell.ClockUntrusted() != a.ClockUntrusted || a.Budgets.Revision() != a.BudgetRevision ||
-		(a.Outdated != nil && a.Outdated())
+		a.Shell.ClockUntrusted() != a.ClockUntrusted || a.Budgets.Revision() != a.BudgetRevision
 }
 
 // carryOutControlPlane carries out the plan of a control plane node or Machine. Until the outcome is known, no other one

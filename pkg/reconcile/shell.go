@@ -80,6 +80,16 @@ func NewShell(name string, config Config, checks Checks, nodeIndexers cache.Inde
 	return s, nil
 }
 
+// LocateCRs returns where CRs of a kind are served. A missing or uncertain permission does not keep the controller from
+// ending running remediations (spec 6.7).
+func (s *Shell) LocateCRs(kind schema.GroupVersionKind) (*meta.RESTMapping, error) {
+	mapping, err := s.Remediations.MappingIn(kind.GroupKind(), kind.Version)
+	if mapping != nil {
+		return mapping, nil
+	}
+	return nil, err
+}
+
 // Enqueue adds health checks to the queue.
 func (s *Shell) Enqueue(keys ...cache.ObjectName) {
 	for _, key := range keys {

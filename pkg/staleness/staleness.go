@@ -108,15 +108,6 @@ func (t *Tracker) IsLast(owner string, resource schema.GroupResource, version st
 	return version != "" && t.writes[owner][resource].version == version
 }
 
-// Covers reports whether version is not newer than the newest one of resource that owner has written and
-// that no cache has shown.
-func (t *Tracker) Covers(owner string, resource schema.GroupResource, version string) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	wrote := t.writes[owner][resource].version
-	return version != "" && wrote != "" && !Newer(version, wrote)
-}
-
 // Forget drops the writes of owner.
 func (t *Tracker) Forget(owner string) {
 	t.mu.Lock()

@@ -41,10 +41,6 @@ func TestTracker(t *testing.T) {
 	require.Empty(t, tracker.check("b", at(map[schema.GroupResource]string{crs: "1"})), "the writes of one owner do not hold up another")
 	require.True(t, tracker.IsLast("a", crs, "100"))
 	require.False(t, tracker.IsLast("a", crs, "101"))
-	require.True(t, tracker.Covers("a", crs, "99"), "an earlier write of the same sync")
-	require.True(t, tracker.Covers("a", crs, "100"))
-	require.False(t, tracker.Covers("a", crs, "101"), "somebody else's")
-	require.False(t, tracker.Covers("unknown", crs, "1"))
 
 	tracker.Wrote("a", others, "5", now.Add(time.Minute))
 	require.Len(t, tracker.check("a", at(map[schema.GroupResource]string{crs: "100", others: "4"})), 1, "all resources must have caught up")

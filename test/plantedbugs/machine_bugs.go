@@ -93,7 +93,7 @@ var machineBugs = []bug{
 	},
 	{
 		name: "a Node that the cache still has is taken to exist", rule: "M13.1", file: inMachineController + "controlplane_live.go", unit: "test/simulation", run: "TestSlotTakenUnseen",
-		old: "		c.nodeMissing(name, cached)\n		return true, nil\n", new: "		return false, nil\n",
+		old: "	return state == machinehealth.NodeMissing, err\n", new: "	return false, err\n",
 	},
 	{
 		name: "leases are released while remediation objects cannot be read", rule: "M10.3", file: inMachineController + "leases.go", unit: "test/simulation", run: "TestOwnRemediationsUnread",

@@ -54,7 +54,6 @@ func pointers(plans []machinehealth.Plan) []*remediation.NodePlan {
 func (c *Controller) acting(s *snapshot, plans []machinehealth.Plan, results []machinehealth.TargetResult) *reconcile.Acting {
 	return &reconcile.Acting{
 		Shell: c.Shell, Check: s.check, ClockUntrusted: s.policy.ClockUntrusted, BudgetRevision: s.budgetRevision,
-		Outdated: func() bool { return !c.Active() },
 		Confirm: func(ctx context.Context, i int) (execute.Confirmation, error) {
 			return c.confirm(ctx, s, results[i].Plan)
 		},
@@ -83,11 +82,7 @@ func (c *Controller) locate(kind schema.GroupVersionKind) (*meta.RESTMapping, er
 			return nil, err
 		}
 	}
-	mapping, err := c.Remediations.MappingIn(kind.GroupKind(), kind.Version)
-	if mapping != nil {
-		return mapping, nil
-	}
-	return nil, err
+	return c.LocateCRs(kind)
 }
 
 // confirm reads Machine and Node live and judges them again, right before an action that cannot be

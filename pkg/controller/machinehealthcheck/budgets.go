@@ -151,12 +151,10 @@ func (c *Controller) goneMachine(name string) (gone budget.Machine) {
 			continue
 		}
 		gone.Namespace = one.namespace
-		for _, kind := range machineKinds {
-			if indexer, read := c.machines.LastCache(kind); read {
-				for _, other := range watches.Indexed[*machinehealth.Machine](indexer, cache.NamespaceIndex, one.namespace) {
-					if owner := other.Owner(); owner != nil && owner.UID == one.owner {
-						gone.Labels = other.Labels
-					}
+		for indexer := range c.machineCaches {
+			for _, other := range watches.Indexed[*machinehealth.Machine](indexer, cache.NamespaceIndex, one.namespace) {
+				if owner := other.Owner(); owner != nil && owner.UID == one.owner {
+					gone.Labels = other.Labels
 				}
 			}
 		}
@@ -169,10 +167,8 @@ func (c *Controller) goneMachine(name string) (gone budget.Machine) {
 
 // MachineNames returns the names of all Machines as MachineOf knows them.
 func (c *Controller) MachineNames() (names []string) {
-	for _, kind := range machineKinds {
-		if indexer, read := c.machines.LastCache(kind); read {
-			names = append(names, indexer.ListIndexFuncValues(machinesByNode)...)
-		}
+	for indexer := range c.machineCaches {
+		names = append(names, indexer.ListIndexFuncValues(machinesByNode)...)
 	}
 	return names
 }

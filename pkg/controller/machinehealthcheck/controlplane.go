@@ -48,11 +48,7 @@ func (c *Controller) cachedSlotHolders(subject slot.Member) []slotHolder {
 		return nil
 	}
 	var machines []*machinehealth.Machine
-	for _, kind := range machineKinds {
-		indexer, read := c.machines.LastCache(kind)
-		if !read {
-			continue
-		}
+	for indexer := range c.machineCaches {
 		for _, obj := range indexer.List() {
 			machines = append(machines, obj.(*machinehealth.Machine))
 		}

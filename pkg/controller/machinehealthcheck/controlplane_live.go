@@ -6,11 +6,8 @@ package machinehealthcheck
 import (
 	"context"
 	"errors"
-	"fmt"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
@@ -63,13 +60,9 @@ func (c *Controller) listMachines(ctx context.Context) (machines []*machinehealt
 // missingLive reports whether a live read does not find a Node.
 func (c *Controller) missingLive(ctx context.Context, name string) (bool, error) {
 	cached := c.NodeCache.Get(name)
-	_, err := c.Kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
+	_, state, err := c.liveNode(ctx, name)
+	if state == machinehealth.NodeMissing {
 		c.nodeMissing(name, cached)
-		return true, nil
 	}
-	if err != nil {
-		return false, fmt.Errorf("reading Node: %w", err)
-	}
-	return false, nil
+	return state == machinehealth.NodeMissing, err
 }

@@ -55,8 +55,7 @@ func (c *Controller) registerHandlers(ctx context.Context) error {
 func (c *Controller) checkChanged(old, check *v1beta1.MachineHealthCheck) {
 	if old != nil && old.UID == check.UID && old.Generation == check.Generation && maps.Equal(old.Annotations, check.Annotations) &&
 		old.DeletionTimestamp.Equal(check.DeletionTimestamp) {
-		// A sync may write twice. Its writes are bound to each other, so no other write came between them.
-		own := c.Writes.Covers(keyOf(check).String(), checkResource, check.ResourceVersion)
+		own := c.Writes.IsLast(keyOf(check).String(), checkResource, check.ResourceVersion)
 		if !own && !equality.Semantic.DeepEqual(old.Status, check.Status) {
 			c.Enqueue(keyOf(check))
 		}

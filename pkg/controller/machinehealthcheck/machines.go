@@ -215,14 +215,19 @@ func (c *Controller) machinesIn(namespace, api string) ([]*machinehealth.Machine
 	return watches.Indexed[*machinehealth.Machine](indexer, cache.NamespaceIndex, namespace), nil
 }
 
+// machineCaches yields the caches of Machines of both APIs, as they were read last.
+func (c *Controller) machineCaches(yield func(cache.Indexer) bool) {
+	for _, kind := range machineKinds {
+		if indexer, read := c.machines.LastCache(kind); read && !yield(indexer) {
+			return
+		}
+	}
+}
+
 // cachedMachine returns the Machine of either API with this name, as it was read last, nil if there is
 // none.
 func (c *Controller) cachedMachine(namespace, name string) *machinehealth.Machine {
-	for _, kind := range machineKinds {
-		indexer, read := c.machines.LastCache(kind)
-		if !read {
-			continue
-		}
+	for indexer := range c.machineCaches {
 		if machine := watches.Cached[*machinehealth.Machine](indexer, cache.NewObjectName(namespace, name).String()); machine != nil {
 			return machine
 		}
@@ -233,11 +238,7 @@ func (c *Controller) cachedMachine(namespace, name string) *machinehealth.Machin
 // machinesOf returns the Machines of this cluster that name a Node, as they were read last. The name may
 // also stand for a Machine without a Node.
 func (c *Controller) machinesOf(node string) (machines []*machinehealth.Machine) {
-	for _, kind := range machineKinds {
-		indexer, read := c.machines.LastCache(kind)
-		if !read {
-			continue
-		}
+	for indexer := range c.machineCaches {
 		for _, machine := range watches.Indexed[*machinehealth.Machine](indexer, machinesByNode, node) {
 			if c.ofThisCluster(machine) {
 				machines = append(machines, machine)

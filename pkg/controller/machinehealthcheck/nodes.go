@@ -9,8 +9,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 
 	"github.com/nhc-controller/nhc-controller/pkg/machinehealth"
@@ -47,10 +45,10 @@ func (c *Controller) observeNode(ctx context.Context, machine *machinehealth.Mac
 	reads.left--
 	ctx, cancel := context.WithTimeout(ctx, liveReadTimeout)
 	defer cancel()
-	_, err := c.Kube.CoreV1().Nodes().Get(ctx, machine.Node, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
+	_, state, err := c.liveNode(ctx, machine.Node)
+	if state == machinehealth.NodeMissing {
 		c.nodeMissing(machine.Node, nil)
-		return nil, machinehealth.NodeMissing
+		return nil, state
 	}
 	reads.failed = true // Or the read has found it, and the watch will report it.
 	if errors.Is(err, context.DeadlineExceeded) {

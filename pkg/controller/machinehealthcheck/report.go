@@ -100,18 +100,9 @@ func (c *Controller) history(s *snapshot, results []machinehealth.TargetResult, 
 func (c *Controller) announce(ctx context.Context, s *snapshot, plans []machinehealth.Plan, controlPlane *machinehealth.Plan) error {
 	results, deletes := make([]machinehealth.TargetResult, 0, len(plans)), false
 	for i := range plans {
-		plan := &plans[i]
-		switch withoutSlot := takesSlot(plan) && plan != controlPlane; {
-		case withoutSlot:
-			waiting := *plan
-			waiting.Actions = nil
-			plan = &waiting
-		case plan.Creates() && plan.Type == v1beta1.RemediationMachineDeletion:
-			deletes = true
-		}
-		outcome := &remediation.Outcome{}
-		if plan.Creates() && plan.Type == v1beta1.RemediationMachineDeletion {
-			outcome.Result = remediation.Requested // If that does not come true, the next history says so.
+		plan, outcome := &plans[i], &remediation.Outcome{}
+		if plan.Creates() && plan.Type == v1beta1.RemediationMachineDeletion && (plan == controlPlane || !takesSlot(plan)) {
+			outcome.Result, deletes = remediation.Requested, true // If that does not come true, the next history says so.
 		}
 		results = append(results, machinehealth.TargetResult{Plan: plan, Outcome: outcome})
 	}

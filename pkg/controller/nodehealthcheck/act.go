@@ -6,9 +6,6 @@ package nodehealthcheck
 import (
 	"context"
 
-	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/reconcile"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
@@ -42,16 +39,6 @@ func (c *Controller) acting(s *snapshot, policy *remediation.Policy, plans []*re
 			return &withheld
 		},
 	}
-}
-
-// locate returns where CRs of a kind are served. A missing or uncertain permission does
-// not keep the controller from ending running remediations (spec 6.7).
-func (c *Controller) locate(gvk schema.GroupVersionKind) (*meta.RESTMapping, error) {
-	mapping, err := c.Remediations.MappingIn(gvk.GroupKind(), gvk.Version)
-	if mapping != nil {
-		return mapping, nil
-	}
-	return nil, err
 }
 
 // nameAsRead names a CR in the version that its cache will show, also if it was created in another one (spec 6.8).

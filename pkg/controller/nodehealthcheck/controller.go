@@ -121,7 +121,7 @@ func (c *Controller) watchKinds() {
 	templates.Parse, templates.Handler, templates.Changed = parseTemplate, c.templateHandler(), c.Wake
 	c.templates = watches.NewSet[schema.GroupVersionKind](templates)
 
-	c.Mapping, c.Written = c.locate, append(c.Written, c.Remediations)
+	c.Mapping, c.Written = c.LocateCRs, append(c.Written, c.Remediations)
 	c.Remediations.Use(kinds.User{Indexers: crIndexers, Parsed: c.recordCR, Changed: c.remediationChanged, KindsChanged: func() {
 		c.SyncAll() // It was not known which CRs exist.
 		c.Budgets.NodesChanged()
