@@ -41,7 +41,7 @@ var machineBugs = []bug{
 	},
 	{
 		name: "a round of the back-off is not counted", rule: "M14.3", file: inMachines + "backoff.go", unit: inMachines,
-		old: "Rounds{Count: min(t.Rounds.Count, math.MaxInt32-1) + 1, Last: now}", new: "Rounds{Count: max(1, t.Rounds.Count), Last: now}",
+		old: "Rounds{Count: min(t.Rounds.Count, math.MaxInt32-1) + 1, Last: now}", new: "Rounds{Count: min(max(1, t.Rounds.Count), math.MaxInt32), Last: now}",
 	},
 	{
 		name: "a paused MachineHealthCheck remediates", rule: "M9.1", file: inMachines + "plan.go", unit: inMachines,
@@ -93,7 +93,7 @@ var machineBugs = []bug{
 	},
 	{
 		name: "a Node that the cache still has is taken to exist", rule: "M13.1", file: inMachineController + "controlplane_live.go", unit: "test/simulation", run: "TestSlotTakenUnseen",
-		old: "	return state == machinehealth.NodeMissing, err\n", new: "	return false, err\n",
+		old: "	return state == machinehealth.NodeMissing, err\n", new: "	return false && state == machinehealth.NodeMissing, err\n",
 	},
 	{
 		name: "leases are released while remediation objects cannot be read", rule: "M10.3", file: inMachineController + "leases.go", unit: "test/simulation", run: "TestOwnRemediationsUnread",
