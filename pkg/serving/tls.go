@@ -7,12 +7,10 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
-	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -127,21 +125,18 @@ type mountedCertificate struct {
 
 	mu   sync.Mutex
 	pair *tls.Certificate
-	// looked is the time of the last look. seen is the hash of the files at that look, good
-	// or bad: unchanged files are not loaded or reported again.
-	looked time.Time
-	seen   [sha256.Size]byte
+	// looked is the time of the last look, and failure what was wrong with the files then.
+	looked  time.Time
+	failure string
 }
 
 // newMountedCertificate fails if there is no good certificate in the files now.
 func newMountedCertificate(certFile, keyFile string) (*mountedCertificate, error) {
-	m := &mountedCertificate{certFile: certFile, keyFile: keyFile, looked: time.Now()}
-	pair, seen, err := m.load()
+	pair, err := tls.LoadX509KeyPair(certFile, keyFile)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("loading the certificate of %s and %s: %w", certFile, keyFile, err)
 	}
-	m.pair, m.seen = pair, seen
-	return m, nil
+	return &mountedCertificate{certFile: certFile, keyFile: keyFile, looked: time.Now(), pair: &pair}, nil
 }
 
 // get returns the certificate for a new connection. It has the signature of
@@ -163,36 +158,18 @@ func (m *mountedCertificate) notAfter() time.Time {
 	return m.pair.Leaf.NotAfter
 }
 
-// look loads the files if they are new and good. Bad files may just be incomplete.
+// look loads the files. Bad ones may just be incomplete.
 func (m *mountedCertificate) look(logger klog.Logger) {
-	pair, seen, err := m.load()
-	if seen == m.seen {
+	pair, err := tls.LoadX509KeyPair(m.certFile, m.keyFile)
+	if err != nil {
+		if err.Error() != m.failure {
+			logger.Error(err, "Certificate cannot be used, the previous one stays", "notAfter", m.pair.Leaf.NotAfter)
+		}
+		m.failure = err.Error()
 		return
 	}
-	m.seen = seen
-	if err != nil {
-		logger.Error(err, "Certificate cannot be used, the previous one stays", "notAfter", m.pair.Leaf.NotAfter)
-		return
+	if !pair.Leaf.Equal(m.pair.Leaf) {
+		logger.Info("Certificate was renewed", "notAfter", pair.Leaf.NotAfter)
 	}
-	m.pair = pair
-	logger.Info("Certificate was renewed", "notAfter", pair.Leaf.NotAfter)
-}
-
-// load reads the files. It returns a hash of them, also if they cannot be used.
-func (m *mountedCertificate) load() (pair *tls.Certificate, seen [sha256.Size]byte, err error) {
-	certPEM, err := os.ReadFile(m.certFile)
-	if err != nil {
-		return nil, sha256.Sum256([]byte(err.Error())), fmt.Errorf("reading the certificate: %w", err)
-	}
-	keyPEM, err := os.ReadFile(m.keyFile)
-	if err != nil {
-		return nil, sha256.Sum256([]byte(err.Error())), fmt.Errorf("reading the private key: %w", err)
-	}
-	certSum, keySum := sha256.Sum256(certPEM), sha256.Sum256(keyPEM)
-	seen = sha256.Sum256(append(certSum[:], keySum[:]...))
-	loaded, err := tls.X509KeyPair(certPEM, keyPEM)
-	if err != nil {
-		return nil, seen, fmt.Errorf("loading the certificate of %s and %s: %w", m.certFile, m.keyFile, err)
-	}
-	return &loaded, seen, nil
+	m.pair, m.failure = &pair, ""
 }

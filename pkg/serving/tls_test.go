@@ -208,8 +208,8 @@ func TestCertificateAtTheStart(t *testing.T) {
 		fill func(m *mount)
 		want string
 	}{
-		"no files":    {fill: func(*mount) {}, want: "reading the certificate"},
-		"no key":      {fill: func(m *mount) { m.write(t, one.cert, one.key); _ = os.Remove(m.tls.PrivateKeyFile) }, want: "reading the private key"},
+		"no files":    {fill: func(*mount) {}, want: "tls.crt: no such file"},
+		"no key":      {fill: func(m *mount) { m.write(t, one.cert, one.key); _ = os.Remove(m.tls.PrivateKeyFile) }, want: "tls.key: no such file"},
 		"another key": {fill: func(m *mount) { m.write(t, one.cert, two.key) }, want: "private key does not match"},
 		"half a pair": {fill: func(m *mount) { m.write(t, one.cert[:40], one.key) }, want: "tls.crt"},
 	} {

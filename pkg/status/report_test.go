@@ -39,7 +39,7 @@ func TestNewStatus(t *testing.T) {
 	in.Summary = health.Summary{Observed: 9, Healthy: 7, Unhealthy: 2, SoonUnhealthy: 1}
 	in.Policy.Context.Gate = health.Gate{Observed: 9, Healthy: 7, Required: 5}
 	status := New(in).Status
-	require.EqualValues(t, 9, *status.ObservedNodes)
+	require.EqualValues(t, 9, *status.ObservedNodes, "7.8: true counts")
 	require.EqualValues(t, 7, *status.HealthyNodes)
 	require.EqualValues(t, 2, *status.UnhealthyNodeCount)
 	require.EqualValues(t, 1, *status.SoonUnhealthyNodes)

@@ -66,10 +66,6 @@ func newMachineScenario(t *testing.T, c *cluster, kind optionalKind) *machineSce
 
 func (s *machineScenario) machines() dynamic.ResourceInterface { return s.provided.Client() }
 
-func (s *machineScenario) mhcs() dynamic.ResourceInterface {
-	return s.dynamic.Resource(machineHealthCheck.resource).Namespace(s.name)
-}
-
 // eventually waits until something holds.
 func (s *machineScenario) eventually(what string, holds func() bool) {
 	s.t.Helper()

@@ -25,7 +25,3 @@ func conditions(unhealthy ...v1alpha1.UnhealthyCondition) func(*v1alpha1.NodeHea
 func minHealthy(value intstr.IntOrString) func(*v1alpha1.NodeHealthCheckSpec) {
 	return func(spec *v1alpha1.NodeHealthCheckSpec) { spec.MinHealthy, spec.MaxUnhealthy = &value, nil }
 }
-
-func maxUnhealthy(value intstr.IntOrString) func(*v1alpha1.NodeHealthCheckSpec) {
-	return func(spec *v1alpha1.NodeHealthCheckSpec) { spec.MinHealthy, spec.MaxUnhealthy = nil, &value }
-}

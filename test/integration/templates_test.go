@@ -76,4 +76,20 @@ func TestClusterScopedKinds(t *testing.T) {
 			require.Empty(t, s.listed())
 		})
 	}
+	t.Run("6.1-one-of-the-two", func(t *testing.T) {
+		t.Parallel()
+		s := newRepairScenario(t, sharedCluster(t), "")
+		s.grant(s.kind.templates, templateVerbs...)
+		s.grant(s.kind.remediations, remediationVerbs...)
+		s.install(s.kind.templates)
+		s.createTemplate(usualTemplate())
+		s.kind.clusterScoped = true
+		s.install(s.kind.remediations)
+		s.createNodes("a")
+		s.fail("a")
+		s.createNHC()
+		s.eventuallyDisabled(v1alpha1.ReasonTemplateInvalid)
+		s.requireDisabled(v1alpha1.ReasonTemplateInvalid, `Remediation template is invalid: "kinds RepairTemplate and Repair must both be namespaced or both be cluster-scoped"`)
+		s.eventuallyListed(map[string]int{"a": 0})
+	})
 }

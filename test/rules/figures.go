@@ -35,15 +35,6 @@ type Figures struct {
 // BlindSpots returns how often something was not judged that should have been.
 func (f Figures) BlindSpots() int { return f.Gaps + f.Unattributed }
 
-// Total returns the number of checks of all rules.
-func (f Figures) Total() int {
-	total := 0
-	for _, n := range f.Checks {
-		total += n
-	}
-	return total
-}
-
 // JSON returns the figures on one line.
 func (f Figures) JSON() string {
 	text, err := json.Marshal(f)
