@@ -49,7 +49,7 @@ type activity struct {
 
 // set stores whether the controller is active, and reports whether that has changed. If it is not active, everything
 // that is running ends: no further request begins (spec M4.2).
-func (a *activity) set(active bool) (changed bool) {
+func (a *activity) set(ctx context.Context, active bool) (changed bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.active.Swap(active) == active {
@@ -58,7 +58,7 @@ func (a *activity) set(active bool) (changed bool) {
 	if a.end != nil {
 		a.end()
 	}
-	during, end := context.WithCancel(context.Background())
+	during, end := context.WithCancel(context.WithoutCancel(ctx))
 	a.end, a.atEnd = end, func(call func()) func() bool { return context.AfterFunc(during, call) }
 	return true
 }
@@ -124,7 +124,7 @@ func (c *Controller) checkActive(ctx context.Context) {
 	if synced && !c.HasSynced() {
 		c.wantMachines() // Leases may be for Machines that no MachineHealthCheck is about any more.
 	}
-	changed := c.active.set(active) // Before anything says so.
+	changed := c.active.set(ctx, active) // Before anything says so.
 	if cause != c.active.cause || changed {
 		klog.FromContext(ctx).Info("Looking after MachineHealthChecks", "active", active, "cause", cause)
 	}

@@ -21,7 +21,7 @@ func TestNoEventOfAnInactiveController(t *testing.T) {
 	recorder := events.NewFakeRecorder(2)
 	c := &Controller{Shell: &reconcile.Shell{Config: reconcile.Config{Recorder: recorder}}}
 	for _, active := range []bool{true, false} {
-		c.active.set(active)
+		c.active.set(t.Context(), active)
 		c.record(&v1beta1.MachineHealthCheck{}, []machinehealth.Event{{Type: "Normal", Reason: "Remediated"}})
 		require.Len(t, recorder.Events, 1)
 	}
