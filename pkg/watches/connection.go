@@ -18,7 +18,6 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	"k8s.io/utils/clock"
-	"k8s.io/utils/ptr"
 )
 
 // StaleAfter is how long the watch of a cache may fail before the cache counts as not read.
@@ -156,7 +155,7 @@ func (c *connection) listerWatcher(source *cache.ListWatch, client any) cache.Li
 			return list, nil
 		},
 		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-			lists := ptr.Deref(options.SendInitialEvents, false)
+			lists := options.SendInitialEvents != nil && *options.SendInitialEvents
 			c.request(ctx)
 			watcher, err := source.WatchWithContext(ctx, options)
 			if !lists || !apierrors.IsInvalid(err) { // Or else the API server cannot do that, and a list follows.
@@ -193,7 +192,7 @@ type listingWatch struct{ watch.Interface }
 func (w listingWatch) Stop() {
 	w.Interface.Stop()
 	go func() {
-		for range w.ResultChan() { //nolint:revive // Nothing else reads them any more.
+		for range w.ResultChan() { // Nothing else reads them any more.
 		}
 	}()
 }
