@@ -65,7 +65,7 @@ func selecting(key, value string) option {
 	}
 }
 
-// ofMachines has a budget count Machines by the same labels.
+// ofMachines lets a budget count Machines by the same labels.
 func ofMachines(s *nhcv1alpha1.RemediationBudgetSpec) {
 	s.MachineSelector = &nhcv1alpha1.BudgetMachineSelector{Namespace: "machines", Selector: *s.NodeSelector}
 	s.NodeSelector = nil
@@ -133,7 +133,7 @@ func messages(refusals map[string]*Refusal) map[string]string {
 	return found
 }
 
-// begin has an asker look once, and begin the admitted requests. It returns the
+// begin lets an asker look once, and begin the admitted requests. It returns the
 // refusals.
 func begin(c *Counts, asker Asker, now time.Time, requests ...Request) map[string]string {
 	refusals := c.Admit(asker, requests, now)

@@ -181,7 +181,7 @@ func (c *Counts) RemoveBudget(name string) {
 	}
 }
 
-// look has all budgets look at their groups.
+// look makes all budgets look at their groups.
 func (c *Counts) look(now time.Time) {
 	for _, budget := range c.budgets {
 		budget.look(now)

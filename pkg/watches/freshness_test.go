@@ -23,7 +23,7 @@ import (
 type nodeServer struct {
 	mu      sync.Mutex
 	watcher *watch.FakeWatcher
-	// listing has a watch begin with a list; silent leaves out the bookmark at its end.
+	// listing makes a watch begin with a list; silent leaves out the bookmark at its end.
 	listing, silent bool
 	failure         error
 	lists           int

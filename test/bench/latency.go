@@ -92,7 +92,7 @@ func (e *environment) sampleLatency(ctx context.Context, l *latencies, controlFi
 	return control()
 }
 
-// failAndRecover has a node fail, and recover when its remediation was seen and, if
+// failAndRecover makes a node fail, and recover when its remediation was seen and, if
 // someone writes a status, listed.
 func (e *environment) failAndRecover(ctx context.Context, node string, listed bool) (appeared, vanished time.Duration, err error) {
 	begin := time.Now()

@@ -236,7 +236,7 @@ func (f *fleet) measure(ctx context.Context, r *machinesOutcome) error {
 	return nil
 }
 
-// replace has a Machine fail, and makes another one when it is gone.
+// replace makes a Machine fail, and makes another one when it is gone.
 func (f *fleet) replace(ctx context.Context, name string) (time.Duration, error) {
 	begin := time.Now()
 	if err := f.patchMachine(ctx, name, map[string]any{"phase": "Failed"}); err != nil {

@@ -30,7 +30,7 @@ type fault struct {
 	longer time.Duration
 }
 
-// TestAPIServer has the API server, its etcd and the way to them fail, one fault after
+// TestAPIServer makes the API server, its etcd and the way to them fail, one fault after
 // the other.
 func TestAPIServer(t *testing.T) {
 	forEachSeed(t, func(t *testing.T, seed uint64) {
@@ -175,7 +175,7 @@ func (e *environment) meanwhile(what string, do func(context.Context) error) (wa
 	return wg.Wait
 }
 
-// compact ends all watches, and has the controller wait. When it may go on with them,
+// compact ends all watches, and makes the controller wait. When it may go on with them,
 // all that it has seen is compacted, and the API server remembers nothing either: every
 // watch begins with 410. Had the connection been broken instead, it would list at once.
 func (e *environment) compact(proxy *Proxy) (end func()) {

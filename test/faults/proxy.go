@@ -134,7 +134,7 @@ func (p *Proxy) endWatches() {
 	p.cut = make(chan struct{})
 }
 
-// OnWrite has a function called before and after each write, with its number. If it
+// OnWrite sets the function that is called before and after each write, with its number. If it
 // returns true, the request or its answer is swallowed. Nil ends that.
 func (p *Proxy) OnWrite(f func(n int, carriedOut bool) bool) {
 	p.mu.Lock()

@@ -160,7 +160,7 @@ func (m *killedController) start() {
 	}()
 }
 
-// escalation has a node fail, its first step fail, and the node healed by the
+// escalation makes a node fail, its first step fail, and the node healed by the
 // second, and returns the number of writes.
 func (m *killedController) escalation(name string, next killPoint) (writes int) {
 	m.t.Run(name, func(t *testing.T) {

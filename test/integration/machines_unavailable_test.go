@@ -180,7 +180,7 @@ func (c *cluster) withdrawVerb(t *testing.T, kind optionalKind, verb string) (re
 	return func() { set(granted, true) }
 }
 
-// touch has the controller look at a kind again, instead of waiting until it does.
+// touch makes the controller look at a kind again, instead of waiting until it does.
 func (c *cluster) touch(t *testing.T, kind optionalKind, value string) {
 	t.Helper()
 	patch, err := json.Marshal(metadataPatch("annotations", map[string]any{"test.nhc-controller.io/touched": value}))

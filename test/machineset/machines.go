@@ -69,7 +69,7 @@ func (m *Machines) Create(ctx context.Context, name string, change ...func(*unst
 	return m.Client().Create(ctx, machine, metav1.CreateOptions{})
 }
 
-// Finalized has a Machine wait for the end of its instance when it is deleted.
+// Finalized makes a Machine wait for the end of its instance when it is deleted.
 func Finalized(machine *unstructured.Unstructured) { machine.SetFinalizers([]string{Finalizer}) }
 
 // Join gives a Machine a Node that has been ready for an hour. The functions change the Node

@@ -145,7 +145,7 @@ func (s *Server) Clone() *Server {
 	return clone
 }
 
-// DisableWatchLists has the server refuse watches that begin with a list, as an older
+// DisableWatchLists makes the server refuse watches that begin with a list, as an older
 // server does.
 func (s *Server) DisableWatchLists() {
 	s.mu.Lock()
@@ -266,7 +266,7 @@ func (t *table) at(version uint64) map[Key]*Change {
 	return objects
 }
 
-// put stores an object and has the watches look.
+// put stores an object and wakes the watches.
 func (s *Server) put(t *table, object *unstructured.Unstructured, user string) *Change {
 	s.version++
 	object.SetResourceVersion(strconv.FormatUint(s.version, 10))
@@ -298,7 +298,7 @@ func (s *Server) record(t *table, change *Change) {
 	t.announce()
 }
 
-// announce has all watches of the table look again.
+// announce wakes all watches of the table.
 func (t *table) announce() {
 	close(t.changed)
 	t.changed = make(chan struct{})

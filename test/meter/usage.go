@@ -81,7 +81,7 @@ func Field(text, key string) int64 {
 	return 0
 }
 
-// ResetPeak has the peak of the memory begin at the present usage.
+// ResetPeak sets the peak of the memory to the present usage.
 func ResetPeak(pid int) error {
 	const peak = "5"
 	if err := os.WriteFile("/proc/"+strconv.Itoa(pid)+"/clear_refs", []byte(peak), 0); err != nil {

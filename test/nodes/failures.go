@@ -37,7 +37,7 @@ func (n *Node) Freeze() error {
 	return n.powered("freezing", func(*running) error { return n.group.Freeze() })
 }
 
-// Thaw has it go on as if nothing had been.
+// Thaw lets it go on as if nothing had been.
 func (n *Node) Thaw() error {
 	return n.powered("thawing", func(*running) error { return n.group.Thaw() })
 }
@@ -45,7 +45,7 @@ func (n *Node) Thaw() error {
 // KillKubelet ends the kubelet, which does not come back before StartKubelet. Containers go on.
 func (n *Node) KillKubelet() error { return n.stop(machine.Kubelet, syscall.SIGKILL) }
 
-// StartKubelet has the kubelet come back.
+// StartKubelet brings the kubelet back.
 func (n *Node) StartKubelet() error { return n.start(machine.Kubelet) }
 
 // KillRuntime ends containerd, which does not come back before StartRuntime. Containers go on.

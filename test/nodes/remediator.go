@@ -34,7 +34,7 @@ const (
 var outOfService = corev1.Taint{Key: corev1.TaintNodeOutOfService, Value: "nodeshutdown", Effect: corev1.TaintEffectNoExecute}
 
 // Remediator is an example of one that has the power of the nodes in its hand, as through a BMC. It
-// power-cycles the node of each PowerCycleRemediation, and has its pods run elsewhere meanwhile. The
+// power-cycles the node of each PowerCycleRemediation, and lets its pods run elsewhere meanwhile. The
 // kinds are those of package remediator.
 type Remediator struct {
 	Cluster *Cluster

@@ -21,7 +21,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
 
-// withBudget has the controller work in a cluster with Machines and RemediationBudget "amber", in which
+// withBudget runs the controller in a cluster with Machines and RemediationBudget "amber", in which
 // only that happens what the test does, and checks the rules meanwhile.
 func withBudget(t *testing.T, maxConcurrent int32, test func(t *testing.T, m *machineAPI)) {
 	t.Helper()

@@ -200,7 +200,7 @@ func (c *cluster) calmBudgets() {
 	}
 }
 
-// failInTurn has all nodes fail, one after the other, so that those that wait for a budget then have been
+// failInTurn makes all nodes fail, one after the other, so that those that wait for a budget then have been
 // unhealthy for different times.
 func (c *cluster) failInTurn() {
 	c.log("=== all nodes fail in turn")

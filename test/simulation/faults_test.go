@@ -113,7 +113,7 @@ func (c *cluster) slowRequests(what string, by time.Duration) {
 	c.slow[what] = by
 }
 
-// slowDownFirst has the next list or watch of a resource take longer to arrive.
+// slowDownFirst makes the next list or watch of a resource take longer to arrive.
 func (c *cluster) slowDownFirst(gvr schema.GroupVersionResource, by time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -24,7 +24,7 @@ import (
 // inTime is how long anything takes that waits for no delay (spec M19.1).
 const inTime = 2 * time.Second
 
-// withMachines has the controller work in a cluster with Machines in which only that happens what the
+// withMachines runs the controller in a cluster with Machines in which only that happens what the
 // test does, and checks the rules meanwhile.
 func withMachines(t *testing.T, test func(t *testing.T, m *machineAPI)) {
 	t.Helper()

@@ -59,14 +59,14 @@ func (m *machineAPI) anyAsked() string {
 	return ""
 }
 
-// moveAway moves a Machine to another pool and has it fail. The MachineHealthCheck that selected it before may
+// moveAway moves a Machine to another pool and lets it fail. The MachineHealthCheck that selected it before may
 // no longer remediate it.
 func (m *machineAPI) moveAway(name string) {
 	m.changeMachine("user", name, func(machine *unstructured.Unstructured) { setEntry(machine, "labels", "pool", "c") })
 	m.setStatus(name, func(status map[string]any) { status["phase"] = "Failed" })
 }
 
-// refuseChanges has a Machine fail, or lose its Node, while a webhook denies that Machines are deleted or
+// refuseChanges makes a Machine fail, or lose its Node, while a webhook denies that Machines are deleted or
 // annotated: that is tried again, and comes late.
 func (m *machineAPI) refuseChanges(name string) {
 	request, d := oneOf(m.cluster, "delete machines", "patch machines"), oneOf(m.cluster, 5*time.Second, 30*time.Second, 5*time.Minute)
@@ -179,7 +179,7 @@ func (m *machineAPI) otherLeads(term int32) {
 	m.disturb("other controller", time.Duration(term)*time.Second+8*time.Second)
 }
 
-// gateEvent has the feature gate that turns the other controller off come or go.
+// gateEvent creates or deletes the feature gate that turns the other controller off.
 func (m *machineAPI) gateEvent() {
 	if !m.gated {
 		return

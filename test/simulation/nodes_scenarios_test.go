@@ -18,7 +18,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/test/rules"
 )
 
-// withNHC has the controller work in a cluster with NodeHealthCheck "blue" and two healthy nodes of the control
+// withNHC runs the controller in a cluster with NodeHealthCheck "blue" and two healthy nodes of the control
 // plane, in which only that happens what the test does, and checks the rules meanwhile.
 func withNHC(t *testing.T, test func(t *testing.T, c *cluster)) {
 	t.Helper()

@@ -66,7 +66,7 @@ func (c *cluster) misreport(name string) {
 	})
 }
 
-// updateConfig has the machine config operator begin to change the configuration of a node, or end (spec 10.2).
+// updateConfig lets the machine config operator begin to change the configuration of a node, or end (spec 10.2).
 func (c *cluster) updateConfig(name string) {
 	c.changeNode(name, func(node *unstructured.Unstructured) {
 		setEntry(node, "annotations", remediation.AnnotationDesiredConfig, oneOf(c, "", "new", "new"))

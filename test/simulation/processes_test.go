@@ -53,7 +53,7 @@ func (c *cluster) elect() {
 	c.reading(next.stale, func() { next.lead(c.ctx, c.t, c.workers) })
 }
 
-// handOver has the leader stop in order, or die, and another one follow, at once or when
+// handOver makes the leader stop in order, or die, and another one follow, at once or when
 // the lease has expired.
 func (c *cluster) handOver() {
 	leader := c.leader()

@@ -43,7 +43,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestSimulation has the controller work in a cluster in which everything happens by chance,
+// TestSimulation runs the controller in a cluster in which everything happens by chance,
 // and checks the rules after every step. Then nothing goes wrong any more, and all that is
 // due has to be done: first with the nodes as they are, then with all nodes healthy.
 func TestSimulation(t *testing.T) {

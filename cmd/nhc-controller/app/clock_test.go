@@ -120,7 +120,7 @@ func TestClockIsSet(t *testing.T) {
 	})
 }
 
-// arrive has a client send a request and get this answer.
+// arrive lets a client send a request and get this answer.
 func (a apiAnswer) arrive(t *testing.T, c *clockSkew, m *machine) {
 	t.Helper()
 	transport := c.wrap(roundTripper(func(*http.Request) (*http.Response, error) {

@@ -55,7 +55,7 @@ func (s *eventSink) Patch(ctx context.Context, event *eventsv1.Event, data []byt
 	return s.EventSink.Patch(ctx, event, data)
 }
 
-// admit waits until the rate permits to write an event, and reports whether to write it. Its controller may have become
+// admit waits until the rate permits an event, and reports whether to write it. Its controller may have become
 // silent meanwhile.
 func (s *eventSink) admit(ctx context.Context, event *eventsv1.Event) bool {
 	defer s.waiting.Add(-1)

@@ -24,7 +24,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/test/servingtest"
 )
 
-// serve has a server serve until the end of the test.
+// serve runs a server until the end of the test.
 func serve(t *testing.T, s *serving.Server) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(klog.NewContext(t.Context(), klog.Logger{}))

@@ -34,7 +34,7 @@ func (e *Error) Error() string { return e.Sentence }
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Cause }
 
-// roles are the shipped ClusterRoles that permit to read and to write a resource.
+// roles are the shipped ClusterRoles that permit reading and writing a resource.
 var roles = map[string]struct{ read, write string }{
 	v1alpha1.Plural:          {"nhc-view", "nhc-edit, or nhc-operate to pause and resume"},
 	nhcv1alpha1.BudgetPlural: {"nhc-view", "nhc-edit, or nhc-operate to pause and resume"},

@@ -114,7 +114,7 @@ func (c *checker) deployment(ctx context.Context) *Part {
 	return part
 }
 
-// creation has the API server judge a NodeHealthCheck that selects no node, without storing it, and takes the time from
+// creation lets the API server judge a NodeHealthCheck that selects no node, without storing it, and takes the time from
 // its answer.
 func (c *checker) creation(ctx context.Context) *Part {
 	part := &Part{Name: "Dry run of a NodeHealthCheck", Found: "accepted"}

@@ -227,7 +227,7 @@ func (s *services) stop(name string, signal syscall.Signal) error {
 	return syscall.Kill(pid, signal)
 }
 
-// start has a service run again that was stopped, or go on.
+// start starts a stopped service again, or lets it go on.
 func (s *services) start(name string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
