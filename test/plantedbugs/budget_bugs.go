@@ -40,7 +40,7 @@ var budgetBugs = []bug{
 		old: "		found.invalid = true\n		return found, true\n", new: "		found.invalid = true\n		return found, false\n",
 	},
 	{
-		name: "those that wait are not woken when a budget permits more", rule: "B4.2", file: inBudgetController + "evaluate.go", unit: "test/simulation", run: "TestLongestFirst",
+		name: "those that wait are not woken when a budget permits more", rule: "B4.2", file: inBudgetController + "evaluate.go",
 		old: "	c.wake(woken)\n", new: "	_ = woken\n",
 	},
 	{

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/clock"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
@@ -71,6 +72,8 @@ func TestDeferStatus(t *testing.T) {
 // leader does not report the same once more (spec 19.1, 22.6).
 func TestStopPublishesDeferred(t *testing.T) {
 	t.Parallel()
+	built, _ := newTestController(t, clock.RealClock{})
+	require.NotNil(t, built.Stopped)
 	synctest.Test(t, func(t *testing.T) {
 		s := newStory(t)
 		m, cr := sick("m", own(testCR("m", "1"))), testCR("n", "2")
