@@ -89,6 +89,14 @@ func TestMachineOfNodeIsGone(t *testing.T) {
 	require.Empty(t, begin(c, nhc("x"), noon, due("n2", 1)))
 }
 
+// TestMachineIsLabelledAnew: it counts in its new group from then on (spec B3.5).
+func TestMachineIsLabelledAnew(t *testing.T) {
+	t.Parallel()
+	c := counts(budgets(budget("pool", byZone, maxConcurrent("1"), ofMachines)), machineIn("a", notReady("")))
+	c.SetNode("n1", machineIn("b", notReady("")))
+	require.Equal(t, map[string]map[string]tally{"pool": {"b": {observed: 1, unhealthy: 1}}}, c.snapshot())
+}
+
 // TestFromNodesToMachines: what a budget has counted before it was changed still bounds it.
 func TestFromNodesToMachines(t *testing.T) {
 	t.Parallel()
