@@ -93,7 +93,7 @@ var budgetBugs = []bug{
 		old: "		c.Budgets.NodeChanged(name)\n	}\n	s.state.notHealthy = now\n", new: "		_ = name\n	}\n	s.state.notHealthy = now\n",
 	},
 	{
-		name: "a Machine that changes is not counted anew", rule: "B3.5", file: inMachineController + "handlers.go", unit: "test/simulation", run: "TestDeletedMachineCounts",
+		name: "a Machine that changes is not counted anew", rule: "B3.5", file: inMachineController + "handlers.go", unit: "test/simulation", run: "TestNeverJoined",
 		old: "		c.Budgets.NodeChanged(one.SlotName())\n", new: "		_ = one.SlotName()\n",
 	},
 	{

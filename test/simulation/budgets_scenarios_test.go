@@ -187,6 +187,9 @@ func TestNeverJoined(t *testing.T) {
 			require.False(t, m.deleting(name))
 			require.Equal(t, v1alpha1.DecidedBudgetExhausted, m.decision("east", name))
 		}
+		m.addMachine(set, "b", "")
+		m.sleep(inTime)
+		require.EqualValues(t, 3, *m.budget("amber").Status.ObservedNodes, "B3.5: no MachineHealthCheck selects it")
 	})
 }
 
