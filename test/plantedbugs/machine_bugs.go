@@ -128,7 +128,7 @@ var machineBugs = []bug{
 		old: "	c.wantKinds(key)\n	if len", new: "	c.templates.Want(key.String(), nil)\n	if len",
 	},
 	{
-		name: "a remediation object without a reference to its former MachineHealthCheck is left", rule: "M3.5", file: inMachineController + "remediations.go", unit: "test/simulation", run: "TestRecreatedCheck",
+		name: "a remediation object without a reference to a MachineHealthCheck that is gone is forgotten", rule: "M7.4", file: inMachineController + "remediations.go", unit: "test/simulation", run: "TestRemediationOfAGoneCheck",
 		old: "return len(crs) > 0 && slices", new: "return false && slices",
 	},
 	{
