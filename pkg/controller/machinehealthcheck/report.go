@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -99,9 +100,14 @@ func (c *Controller) history(s *snapshot, results []machinehealth.TargetResult, 
 // they have the slot, because every announcement of a waiting Machine would be a write (spec P3).
 func (c *Controller) announce(ctx context.Context, s *snapshot, plans []machinehealth.Plan, controlPlane *machinehealth.Plan) error {
 	results, deletes := make([]machinehealth.TargetResult, 0, len(plans)), false
+	remediating := func(plan *machinehealth.Plan) bool { // Its deletion would close that entry, also if it is refused.
+		return slices.ContainsFunc(*s.state.history.Load(), func(entry v1beta1.Remediation) bool {
+			return entry.Machine == plan.Target.Machine.Name && entry.Started != nil && entry.Finished == nil && entry.Closed == nil
+		})
+	}
 	for i := range plans {
 		plan, outcome := &plans[i], &remediation.Outcome{}
-		if plan.Creates() && plan.Type == v1beta1.RemediationMachineDeletion && (plan == controlPlane || !takesSlot(plan)) {
+		if plan.Creates() && plan.Type == v1beta1.RemediationMachineDeletion && (plan == controlPlane || !takesSlot(plan)) && !remediating(plan) {
 			outcome.Result, deletes = remediation.Requested, true // If that does not come true, the next history says so.
 		}
 		results = append(results, machinehealth.TargetResult{Plan: plan, Outcome: outcome})
