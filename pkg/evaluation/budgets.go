@@ -26,7 +26,7 @@ func Requests(plans []*remediation.NodePlan) (requests []budget.Request) {
 	return requests
 }
 
-// WithholdRefused has withhold decide again about the candidates that a budget refuses (spec B1). It returns the names
+// WithholdRefused lets withhold decide again about the candidates that a budget refuses (spec B1). It returns the names
 // of the other candidates that begin. Budgets hold a reservation for them until they get the result of Usages.
 func WithholdRefused(plans []*remediation.NodePlan, refusals map[string]*budget.Refusal, withhold func(i int, withheld *remediation.Withholding)) (reserved []string) {
 	for i, plan := range plans {

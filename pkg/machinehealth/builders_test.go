@@ -109,7 +109,7 @@ func target(m *Machine, changes ...func(*Target)) Target {
 	return t
 }
 
-// verdict has a target judged to be in a state, without a condition.
+// verdict makes a target be judged as in a state, without a condition.
 func verdict(state State) func(*Target) { return func(t *Target) { t.Verdict = Verdict{State: state} } }
 
 // because has a target unhealthy for a reason that is no condition.

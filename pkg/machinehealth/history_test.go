@@ -38,7 +38,7 @@ func newLedger(changes ...func(*Policy)) *ledger {
 	return &ledger{policy: policy(changes...), now: epoch.Add(10 * time.Minute), machines: map[string]*Machine{}, healthy: map[string]bool{}, noNode: map[string]bool{}}
 }
 
-// sync has targets observed, with what became of their plans.
+// sync observes targets, with what became of their plans.
 func (l *ledger) sync(results ...TargetResult) []v1beta1.Remediation {
 	l.entries = l.policy.NewEntries(results, l.entries, l.now)
 	h := History{

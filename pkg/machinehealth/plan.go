@@ -38,7 +38,7 @@ type Policy struct {
 	ClockUntrusted bool
 	// Upgrading: a ClusterVersion says that the cluster is being upgraded (spec M9.1).
 	Upgrading bool
-	// DryRun has everything planned except the beginning of remediations (flag --dry-run).
+	// With DryRun, everything is planned except the beginning of remediations (flag --dry-run).
 	DryRun bool
 	// leaseKeepers has for each Node the target whose plan renews or releases its lease. If several
 	// Machines name the Node, it is one with a remediation under way.

@@ -29,6 +29,8 @@ type Acting struct {
 	Check          metav1.Object
 	ClockUntrusted bool
 	BudgetRevision int64
+	// Reserved are the names for which budgets hold a reservation until the outcomes are known.
+	Reserved []string
 	// Confirm reads the target of a plan live, and judges it again.
 	Confirm func(ctx context.Context, i int) (execute.Confirmation, error)
 	// Acquire reserves the control plane slot for a plan. It returns why the slot is refused, or a function that gives it
@@ -62,6 +64,7 @@ func (a *Acting) Act(ctx context.Context, plans []*remediation.NodePlan) []remed
 			a.ownNew(a.Check, cr)
 		}
 	}
+	a.EndReservations(a.Check, a.Reserved, results)
 	return results
 }
 

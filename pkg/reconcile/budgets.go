@@ -11,7 +11,7 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
 )
 
-// AskBudgets has withhold decide again about the candidates of a health check that a RemediationBudget refuses (spec B1,
+// AskBudgets lets withhold decide again about the candidates of a health check that a RemediationBudget refuses (spec B1,
 // M8.5). The others that begin have a reservation until EndReservations. AskBudgets returns their names, and the
 // revision of the budgets.
 func (s *Shell) AskBudgets(check metav1.Object, plans []*remediation.NodePlan, withhold func(i int, withheld *remediation.Withholding)) (reserved []string, revision int64) {

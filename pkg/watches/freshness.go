@@ -23,8 +23,8 @@ type Freshness struct {
 // NewFreshness returns a Freshness without caches.
 func NewFreshness() *Freshness { return &Freshness{connections: map[string]*connection{}} }
 
-// Subscribe has changed called after a cache has become stale, and after it has recovered. It is called
-// before the informers run.
+// Subscribe registers a function that is called after a cache has become stale, and after it has recovered. Call
+// Subscribe before the informers run.
 func (f *Freshness) Subscribe(changed func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -65,7 +65,7 @@ func (f *Freshness) connection(name string) *connection {
 	return f.connections[name]
 }
 
-// follow has the requests of an informer followed, under the name of its cache. It returns the ListerWatcher
+// follow follows the requests of an informer, under the name of its cache. It returns the ListerWatcher
 // for the informer.
 func (f *Freshness) follow(name string, c *connection, source *cache.ListWatch, client any) cache.ListerWatcher {
 	f.mu.Lock()

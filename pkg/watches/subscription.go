@@ -28,14 +28,14 @@ func NewSubscription(ctx context.Context) *Subscription {
 	return &Subscription{options: cache.HandlerOptions{Logger: &logger}}
 }
 
-// Subscribe has changed called with each object that is new (old is nil) or updated, and deleted with each that is gone.
+// Subscribe calls changed with each object that is new (old is nil) or updated, and deleted with each that is gone.
 func Subscribe[T cache.Object](s *Subscription, what string, informer cache.TypedSharedIndexInformer[T], changed func(old, current T), deleted func(cache.DeletedObject[T])) {
 	var none T
 	handler := cache.TypedResourceEventHandlerFuncs[T]{AddFunc: func(obj T) { changed(none, obj) }, UpdateFunc: changed, DeleteFunc: deleted}
 	s.add(what)(informer.AddTypedEventHandler(handler, s.options))
 }
 
-// SubscribeCRDs has changed called with the name of each CustomResourceDefinition that is new, updated or gone.
+// SubscribeCRDs calls changed with the name of each CustomResourceDefinition that is new, updated or gone.
 func (s *Subscription) SubscribeCRDs(informer cache.SharedIndexInformer, changed func(name string)) {
 	call := func(obj any) {
 		if crd, err := cache.DeletionHandlingObjectToName(obj); err == nil {

@@ -132,7 +132,7 @@ func (s *machineScenario) eventuallyUnavailable(reason, message string) {
 	require.Len(s.t, slices.DeleteFunc(s.events("MachineHealthCheck", s.name, "RemediationSkipped"), func(note string) bool { return !strings.HasSuffix(note, message) }), 1, "M17.1: once")
 }
 
-// requireAllSynced has all MachineHealthChecks of the namespace synced, by a new one, which says why
+// requireAllSynced makes the controller sync all MachineHealthChecks of the namespace, by a new one, which says why
 // Machines cannot be read, too.
 func (s *machineScenario) requireAllSynced() {
 	s.t.Helper()

@@ -70,7 +70,7 @@ func newMachineAPI(c *cluster, api *apiOfMachines) *machineAPI {
 	return &machineAPI{cluster: c, api: api, fates: map[types.UID]*fate{}, gated: c.chance(50)}
 }
 
-// serve has the API server serve what there is, and returns how it is judged.
+// serve makes the API server serve what there is, and returns how it is judged.
 func (m *machineAPI) serve() *rules.MachineConfig {
 	for _, api := range machineAPIs { // There may be both, as on OpenShift, but only some of one.
 		m.server.Install("admin", memapi.Resource{GroupVersionResource: api.machines, Kind: "Machine", Namespaced: true})

@@ -71,7 +71,7 @@ func inCluster(t *testing.T, test func(t *testing.T, c *cluster)) {
 	})
 }
 
-// start has a candidate want to lead. run is its work: it breaks off when held ends,
+// start makes a candidate want to lead. run is its work: it breaks off when held ends,
 // and comes to an end when drain is closed.
 func (cl *cluster) start(t *testing.T, name string, run func(held context.Context, drain <-chan struct{}) error) *candidate {
 	t.Helper()

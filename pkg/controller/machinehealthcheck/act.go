@@ -36,7 +36,6 @@ func (c *Controller) act(ctx context.Context, s *snapshot, plans []machinehealth
 		results[i].Outcome = acted[i].Outcome
 	}
 	s.state.rememberOutcomes(results, c.Clock.Now())
-	c.EndReservations(s.check, s.reserved, acted)
 	reconcile.Retry(ctx, c.Shell, &s.state.attempts, acted, func(i int) string { return results[i].Plan.Target.Machine.Name })
 	return results
 }
@@ -53,7 +52,7 @@ func pointers(plans []machinehealth.Plan) []*remediation.NodePlan {
 // acting returns how the plans of a snapshot are carried out. The results get the plans that are.
 func (c *Controller) acting(s *snapshot, plans []machinehealth.Plan, results []machinehealth.TargetResult) *reconcile.Acting {
 	return &reconcile.Acting{
-		Shell: c.Shell, Check: s.check, ClockUntrusted: s.policy.ClockUntrusted, BudgetRevision: s.budgetRevision,
+		Shell: c.Shell, Check: s.check, ClockUntrusted: s.policy.ClockUntrusted, BudgetRevision: s.budgetRevision, Reserved: s.reserved,
 		Confirm: func(ctx context.Context, i int) (execute.Confirmation, error) {
 			return c.confirm(ctx, s, results[i].Plan)
 		},

@@ -42,7 +42,7 @@ type activity struct {
 	refusals int
 
 	mu sync.Mutex
-	// end ends the time during which the controller is active, or is not, and atEnd has a function called then.
+	// end ends the time during which the controller is active, or is not, and atEnd registers a function for that moment.
 	end   context.CancelFunc
 	atEnd func(call func()) (stop func() bool)
 }

@@ -127,7 +127,7 @@ func (c *Controller) syncWhileActive(ctx context.Context, key cache.ObjectName) 
 	return recheck, err
 }
 
-// SyncAll has all MachineHealthChecks synced again.
+// SyncAll syncs all MachineHealthChecks again.
 func (c *Controller) SyncAll() { c.Wake(c.Checks.Store.ListKeys()) }
 
 // enqueueLeft adds each MachineHealthCheck with CRs or leases to the queue, also one that no longer

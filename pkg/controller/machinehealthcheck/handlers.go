@@ -69,7 +69,7 @@ func (c *Controller) checkChanged(old, check *v1beta1.MachineHealthCheck) {
 	c.claimsChanged()
 }
 
-// concern has the conditions observed by which a MachineHealthCheck judges Nodes.
+// concern tells which conditions of Nodes a MachineHealthCheck judges by.
 func (c *Controller) concern(check *v1beta1.MachineHealthCheck) {
 	types := make([]corev1.NodeConditionType, 0, len(check.Spec.UnhealthyConditions))
 	for i := range check.Spec.UnhealthyConditions {
@@ -87,7 +87,7 @@ func (c *Controller) checkDeleted(key cache.ObjectName) {
 	c.claimsChanged()
 }
 
-// claimsChanged has the NodeHealthChecks check again which Nodes belong to MachineHealthChecks or to their
+// claimsChanged makes the NodeHealthChecks check again which Nodes belong to MachineHealthChecks or to their
 // remediations. Once the caches are filled, checkActive wakes them all.
 func (c *Controller) claimsChanged() {
 	if c.HasSynced() {

@@ -31,7 +31,8 @@ type checkState struct {
 	reported []v1beta1.Remediation
 	// deletions are those that had not ended at the last sync.
 	deletions []deletion
-	// unsure has until when the deletion of a Machine may show whose answer was lost.
+	// unsure are the Machines whose deletion may have been requested, because the answer was lost, and until when that
+	// may still show.
 	unsure map[string]time.Time
 	// machines are those of the last sync, nil before the first one.
 	machines machinehealth.Machines

@@ -26,7 +26,7 @@ func (c *Controller) act(ctx context.Context, s *snapshot, policy *remediation.P
 func (c *Controller) acting(s *snapshot, policy *remediation.Policy, plans []*remediation.NodePlan) *reconcile.Acting {
 	preflight := &preflight{Controller: c, snapshot: s}
 	return &reconcile.Acting{
-		Shell: c.Shell, Check: s.nhc, ClockUntrusted: s.clockUntrusted, BudgetRevision: s.budgetRevision,
+		Shell: c.Shell, Check: s.nhc, ClockUntrusted: s.clockUntrusted, BudgetRevision: s.budgetRevision, Reserved: s.reserved,
 		Confirm: func(ctx context.Context, i int) (execute.Confirmation, error) {
 			return preflight.confirm(ctx, plans[i].Node)
 		},

@@ -141,7 +141,7 @@ func (c *Controller) RunWatches(ctx context.Context) {
 	wg.Wait()
 }
 
-// SyncAll has all NodeHealthChecks synced again, because the clock has changed, and with
+// SyncAll syncs all NodeHealthChecks again, because the clock has changed, and with
 // it the instants that they wait for.
 func (c *Controller) SyncAll() {
 	c.refusals.Changed()

@@ -65,8 +65,10 @@ type snapshot struct {
 	// overlaps are the numbers of nodes shared with other NodeHealthChecks, by their names.
 	overlaps     map[string]int
 	controlPlane slot.ControlPlane
-	// budgetRevision is the revision of the RemediationBudgets that admitted the candidates.
+	// budgetRevision is the revision of the RemediationBudgets that admitted the candidates. reserved are the names of
+	// those that have a reservation.
 	budgetRevision int64
+	reserved       []string
 }
 
 // snapshot observes a NodeHealthCheck. The error is watches.ErrPending if the decision depends on something that has

@@ -38,13 +38,11 @@ func (c *Controller) sync(ctx context.Context, name string) (recheck time.Time, 
 	plans := remediation.NewPlans(&evaluated.Policy, snapshot.nodes, now)
 	snapshot.controlPlane.Limit(&evaluated.Policy, plans, now) // Changes plans.
 	pointers := remediation.Pointers(plans)
-	reserved, revision := c.AskBudgets(nhc, pointers, func(i int, withheld *remediation.Withholding) {
+	snapshot.reserved, snapshot.budgetRevision = c.AskBudgets(nhc, pointers, func(i int, withheld *remediation.Withholding) {
 		evaluated.Policy.Withhold(&plans[i], withheld, now)
 	})
-	snapshot.budgetRevision = revision
 	logSync(ctx, snapshot, evaluated, plans)
 	results := c.act(ctx, snapshot, &evaluated.Policy, pointers) // Creates and deletes CRs.
-	c.EndReservations(nhc, reserved, results)
 	return c.report(ctx, snapshot, evaluated, results, now)
 }
 
