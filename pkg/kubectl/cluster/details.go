@@ -14,7 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
@@ -147,18 +146,20 @@ func (c *Clients) goneMachines(ctx context.Context, snapshot *view.Snapshot, nam
 	return gone, nil
 }
 
-// conditionsOf returns the conditions of a remediation object that have the usual form.
+// conditionsOf reads the conditions of a remediation object as leniently as the controller does: what it decides by has
+// to be seen (spec 11.7).
 func conditionsOf(remediation *unstructured.Unstructured) (conditions []view.Condition) {
 	list, _, _ := unstructured.NestedSlice(remediation.Object, "status", "conditions") // What is no list has none.
 	for _, item := range list {
-		var read metav1.Condition
-		written, _ := item.(map[string]any)
-		if runtime.DefaultUnstructuredConverter.FromUnstructured(written, &read) != nil || read.Type == "" {
+		fields, _ := item.(map[string]any)
+		text := func(key string) string { s, _ := fields[key].(string); return s }
+		if text("type") == "" {
 			continue
 		}
-		condition := view.Condition{Type: read.Type, Status: string(read.Status), Reason: read.Reason, Message: read.Message}
-		if !read.LastTransitionTime.IsZero() {
-			condition.Since = &read.LastTransitionTime
+		condition := view.Condition{Type: text("type"), Status: text("status"), Reason: text("reason"), Message: text("message")}
+		var since metav1.Time
+		if err := since.UnmarshalQueryParameter(text("lastTransitionTime")); err == nil && !since.IsZero() {
+			condition.Since = &since
 		}
 		conditions = append(conditions, condition)
 	}

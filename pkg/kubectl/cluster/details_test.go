@@ -71,3 +71,12 @@ func TestTrim(t *testing.T) {
 	node.ManagedFields, node.Status.Images = nil, nil
 	require.Equal(t, node, kept)
 }
+
+// TestConditionsAsTheControllerReadsThem: a time that is none hides no condition (spec 11.7).
+func TestConditionsAsTheControllerReadsThem(t *testing.T) {
+	t.Parallel()
+	cr := &unstructured.Unstructured{Object: map[string]any{"status": map[string]any{"conditions": []any{
+		map[string]any{"type": "Succeeded", "status": "True", "lastTransitionTime": "yesterday", "reason": int64(7)}, "none", map[string]any{"status": "True"},
+	}}}}
+	require.Equal(t, []view.Condition{{Type: "Succeeded", Status: "True"}}, conditionsOf(cr))
+}
