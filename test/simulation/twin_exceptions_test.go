@@ -18,12 +18,12 @@ import (
 type exception struct {
 	name, rule string
 	// takeOut removes it from an object of a resource.
-	takeOut func(x *twin, resource string, object map[string]any)
+	takeOut func(resource string, object map[string]any)
 }
 
 // exceptions are all that may differ between a leader and its twin.
 var exceptions = []exception{
-	{name: "a node that waits asks budgets again only when one that refuses it changes, so their lists are from different times", rule: "B5.1", takeOut: func(_ *twin, resource string, object map[string]any) {
+	{name: "a node that waits asks budgets again only when one that refuses it changes, so their lists are from different times", rule: "B5.1", takeOut: func(resource string, object map[string]any) {
 		for _, condition := range entriesOf(object, "conditions") {
 			if resource == budgets.Resource && condition["reason"] == string(v1alpha1.DecidedBudgetExhausted) {
 				delete(condition, "message")
@@ -35,27 +35,19 @@ var exceptions = []exception{
 			}
 		})
 	}},
-	{name: "a held lease is renewed at any sync after a minute", rule: "14.5", takeOut: func(_ *twin, resource string, object map[string]any) {
+	{name: "a held lease is renewed at any sync after a minute", rule: "14.5", takeOut: func(resource string, object map[string]any) {
 		if resource == leases.Resource {
 			delete(fieldsOf(object, "spec"), "renewTime")
 		}
 	}},
-	{name: "budgets know the labels and Machines of nodes that are gone", rule: "B3.2", takeOut: func(x *twin, resource string, object map[string]any) {
-		if resource != budgets.Resource || !x.gone {
-			return
-		}
-		for _, number := range []string{"observedNodes", "notHealthyNodes", "remediatingNodes", "remediationsAllowed", "groups"} {
-			delete(fieldsOf(object, "status"), number)
-		}
-	}},
-	{name: "an entry of a Machine whose replacement is gone is closed with the next change", rule: "M16.2", takeOut: func(_ *twin, resource string, object map[string]any) {
+	{name: "an entry of a Machine whose replacement is gone is closed with the next change", rule: "M16.2", takeOut: func(resource string, object map[string]any) {
 		for _, entry := range entriesOf(object, "remediationHistory") {
 			if resource == mhcs.Resource {
 				delete(entry, "closed")
 			}
 		}
 	}},
-	{name: "what a new leader has not read yet keeps a node waiting, and its decision says so for a moment", rule: "21.2", takeOut: func(_ *twin, resource string, object map[string]any) {
+	{name: "what a new leader has not read yet keeps a node waiting, and its decision says so for a moment", rule: "21.2", takeOut: func(resource string, object map[string]any) {
 		delete(fieldsOf(object, "status"), "lastUpdateTime")
 		for _, condition := range entriesOf(object, "conditions") {
 			if resource == budgets.Resource {
@@ -106,6 +98,6 @@ func (x *twin) repeated(event *memapi.Change) bool {
 }
 
 // excepts reports whether a gauge shows what an exception takes out of the status of budgets.
-func (x *twin) excepts(gauge string) bool {
-	return strings.HasPrefix(gauge, "nhc_budget_waiting_nodes") || (x.gone && strings.HasPrefix(gauge, "nhc_budget_"))
+func excepts(gauge string) bool {
+	return strings.HasPrefix(gauge, "nhc_budget_waiting_nodes")
 }
