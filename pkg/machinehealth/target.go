@@ -126,7 +126,7 @@ func (t *Target) SetVanished(since, now time.Time) {
 		t.Vanished = since
 	case t.Decided.Reason == v1alpha1.DecidedVanished: // By an earlier process.
 		t.Vanished = t.Decided.Since.Time
-	case t.Decided.Type == v1alpha1.DecisionHeld: // The pause was over before this process.
+	case t.Decided.Type == v1alpha1.DecisionHeld || t.Decided.Type == v1alpha1.DecisionWaiting: // The pause was over before this process.
 	default:
 		t.Vanished = now.Truncate(time.Second)
 	}

@@ -74,6 +74,7 @@ func TestVanished(t *testing.T) {
 		"the process knows since when":  {open, target(machine("m"), decided), 12 * time.Minute, time.Hour, 24 * time.Minute},
 		"status knows it":               {open, target(machine("m"), decided), 0, time.Hour, 6 * time.Minute},
 		"status knows that it is over":  {open, target(machine("m"), func(t *Target) { t.Decided.Type = v1alpha1.DecisionHeld }), 0, time.Minute, never},
+		"and waits for something else":  {open, target(machine("m"), func(t *Target) { t.Decided.Type = v1alpha1.DecisionWaiting }), 0, time.Minute, never},
 		"its object is there":           {open, target(machine("m"), with(cr("m"))), 0, time.Minute, never},
 		"its annotation is there":       {open, target(machine("m", firstKey)), 0, time.Minute, never},
 		"P5 objects cannot be read":     {open, target(machine("m"), func(t *Target) { t.Incomplete = true }), 0, time.Minute, never},
