@@ -15,7 +15,7 @@ type BackOff struct{ Base, Cap time.Duration }
 // resetAfter is how many caps after the last round an owner begins anew (spec M14.3).
 const resetAfter = 3
 
-// round is the deletion of a Machine that had failed or never joined. It begins a round, or belongs to one.
+// round is the deletion of a Machine that had failed or never joined, and that was made since the round before.
 type round struct {
 	rv uint64
 	at time.Time
@@ -44,7 +44,9 @@ func (j *Judge) oldEnough(b beginning, machine *Machine) finding {
 		return finding{rule: "M14.2"}
 	}
 	before := j.rounds[machine.Owner]
-	j.rounds[machine.Owner] = append(before, round{b.rv, b.at})
+	if len(before) == 0 || machine.Created.After(before[len(before)-1].at) { // Others belong to a round.
+		j.rounds[machine.Owner] = append(before, round{b.rv, b.at})
+	}
 	for _, last := range before {
 		lately := b.at.Before(last.at.Add(resetAfter * j.backOff.Cap))
 		if !lately || !machine.Created.After(last.at) || j.ledSince(last.at) || j.healthySinceRound(last, machine.Owner, b.window) {
