@@ -47,8 +47,9 @@ const uncertainFor = time.Minute
 
 // yieldFor is how long a request comes after all others once it got a place and did not begin.
 // Otherwise a request that can never begin, such as a control plane node that etcd needs, would
-// block all behind it (spec B4.3). After that, it is tried in its turn again.
-const yieldFor = time.Minute
+// block all behind it (spec B4.3). After that, it is tried in its turn again. Of two that cannot begin, each turn
+// changes both decisions, so turns are rare.
+const yieldFor = 10 * time.Minute
 
 // attempted is a request that had a place.
 type attempted struct {
