@@ -34,7 +34,7 @@ func TestChurn(t *testing.T) {
 	}
 	executable, err := filepath.Abs(filepath.Join(moduleRoot, "bin", "nhc-controller"))
 	require.NoError(t, err)
-	keeper := &environment{cluster: sharedCluster(t), t: t, seed: *firstSeed, executable: executable}
+	keeper := &environment{cluster: sharedCluster(t), t: t, seed: *firstSeed, executable: executable, logs: map[string]string{}}
 	process := keeper.startAlone(nil)
 	var held [2]holdings
 	environments := uint64(0)

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -43,6 +44,10 @@ type environment struct {
 	// environment of controllers that are started from now on.
 	executable string
 	env        []string
+
+	mu sync.Mutex
+	// logs are those of the controllers that were started, and the beginnings of their user agents.
+	logs map[string]string
 }
 
 // newEnvironment returns an empty environment that a referee watches.
@@ -50,12 +55,12 @@ func newEnvironment(t *testing.T, seed uint64) *environment {
 	t.Helper()
 	c := sharedCluster(t)
 	require.NoError(t, c.createTemplates(t.Context()))
-	e := &environment{cluster: c, t: t, seed: seed, random: rand.New(rand.NewPCG(seed, 0)), begin: time.Now()}
+	e := &environment{cluster: c, t: t, seed: seed, random: rand.New(rand.NewPCG(seed, 0)), begin: time.Now(), logs: map[string]string{}}
 	t.Logf("seed %d: to run it again, -faults.seed=%d", seed, seed)
 	var err error
 	e.referee, err = referee.Start(t.Context(), referee.Config{
 		Client: c.AdminConfig(), Remediations: resources(remediationsOf), Templates: resources(templatesOf),
-		LeaseNamespace: "medik8s-leases", Machines: machineConfig(), Requests: e.requests, Log: t.Logf, Tolerance: tolerance(),
+		LeaseNamespace: "medik8s-leases", Machines: machineConfig(), Requests: e.requests, Decisions: e.decisions, Log: t.Logf, Tolerance: tolerance(),
 	})
 	require.NoError(t, err)
 	t.Cleanup(e.cleanUp)
@@ -67,6 +72,20 @@ func newEnvironment(t *testing.T, seed uint64) *environment {
 // requests returns those of the controllers of this test.
 func (e *environment) requests() ([]localkube.Request, error) {
 	return e.RequestsSince(e.begin)
+}
+
+// decisions returns those that the controllers of this test have logged.
+func (e *environment) decisions() (all []rules.Decision, _ error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for path, client := range e.logs {
+		decisions, err := referee.ReadDecisions(path, client)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, decisions...)
+	}
+	return all, nil
 }
 
 // cleanUp tells the figures, and removes everything.
@@ -142,8 +161,9 @@ func (e *environment) start(name string, proxy *Proxy, args ...string) *localkub
 // launch is start for any goroutine.
 func (e *environment) launch(name string, proxy *Proxy, args ...string) (*localkube.Process, error) {
 	controller := deploy.Controller{Name: name, Executable: e.executable, Args: append([]string{"-v=4"}, args...), Env: e.env}
+	client := "nhc-controller"
 	if proxy != nil {
-		controller.Through = proxy.Config
+		controller.Through, client = proxy.Config, proxy.name
 	}
 	if e.referee != nil { // There is none yet where one controller outlives many environments.
 		e.referee.Started()
@@ -152,6 +172,9 @@ func (e *environment) launch(name string, proxy *Proxy, args ...string) (*localk
 	if err != nil {
 		return nil, err
 	}
+	e.mu.Lock()
+	e.logs[process.LogPath()] = client
+	e.mu.Unlock()
 	e.t.Cleanup(func() {
 		if err := process.Kill(); err != nil { // How it shuts down is a matter of other tests.
 			e.t.Error(err)
@@ -272,5 +295,6 @@ func (e *environment) requireSeen(creations, deletions int) {
 	figures := e.referee.Figures()
 	require.GreaterOrEqual(e.t, figures.Creations, creations, "CRs created: %s", figures.JSON())
 	require.GreaterOrEqual(e.t, figures.Deletions, deletions, "CRs deleted: %s", figures.JSON())
+	require.NotZero(e.t, figures.Decided, "writes judged by a version: %s", figures.JSON())
 	e.t.Logf("%d requests of the load failed", e.failures)
 }

@@ -36,6 +36,8 @@ type Config struct {
 	// Requests returns the requests of the controller so far, as
 	// localkube.ControlPlane.Requests does with Options.AuditResponses.
 	Requests func() ([]localkube.Request, error)
+	// Decisions returns what the processes of the controller have logged so far.
+	Decisions func() ([]rules.Decision, error)
 	// Tolerance is what the controller could not have seen when nothing is wrong; zero
 	// means rules.Quiet.
 	Tolerance rules.Tolerance
@@ -173,7 +175,7 @@ func (r *Referee) judgeUntilNow(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	requests, err := r.requestsUntilNow(ctx)
+	requests, decisions, err := r.requestsUntilNow(ctx)
 	if err != nil {
 		return err
 	}
@@ -181,6 +183,7 @@ func (r *Referee) judgeUntilNow(ctx context.Context) error {
 	defer r.mu.Unlock()
 	if requests != nil {
 		r.judge.SetRequests(requests)
+		r.judge.SetDecisions(decisions)
 	}
 	due := r.inbox.take(horizon)
 	// What came and went before its watch told of it is in no list, so the
@@ -197,18 +200,22 @@ func (r *Referee) judgeUntilNow(ctx context.Context) error {
 	return nil
 }
 
-// requestsUntilNow returns the requests of the controller so far, or nil if there is no
-// change that the controller may have made: the log is long.
-func (r *Referee) requestsUntilNow(ctx context.Context) ([]rules.Request, error) {
+// requestsUntilNow returns the requests and decisions of the controller so far, or nil if there is no
+// change that the controller may have made: the logs are long.
+func (r *Referee) requestsUntilNow(ctx context.Context) ([]rules.Request, []rules.Decision, error) {
 	if !r.inbox.hasAny(slices.Concat(r.config.Remediations, written, []schema.GroupVersionResource{rules.Leases})) {
-		return nil, nil
+		return nil, nil, nil
 	}
 	pause(ctx, auditDelay)
 	requests, err := r.Requests()
 	if err != nil {
-		return nil, fmt.Errorf("reading the requests: %w", err)
+		return nil, nil, fmt.Errorf("reading the requests: %w", err)
 	}
-	return requests, nil
+	decisions, err := r.config.Decisions()
+	if err != nil {
+		return nil, nil, fmt.Errorf("reading the decisions: %w", err)
+	}
+	return requests, decisions, nil
 }
 
 // Requests returns the requests of the controller so far in the form of package rules.

@@ -25,8 +25,8 @@ type beginning struct {
 	check string
 }
 
-// judgeBeginning judges the beginning of a remediation of a Machine (spec M8). It is not visible
-// which MachineHealthCheck has begun it, so some MachineHealthCheck must have been allowed to.
+// judgeBeginning judges the beginning of a remediation of a Machine (spec M8). Only the log of the process says
+// which MachineHealthCheck has begun it. Without it, some MachineHealthCheck must have been allowed to.
 func (j *Judge) judgeBeginning(event Change, by *Request, b beginning) {
 	machine := j.lastMachine(event.Key, event.ResourceVersion-1) // A CR has the name of its Machine.
 	if machine == nil {
@@ -34,6 +34,9 @@ func (j *Judge) judgeBeginning(event Change, by *Request, b beginning) {
 		return
 	}
 	b.window = j.windowOf(event, by, b.check, machine.Node)
+	if b.decision = j.machineDecisionOf(by, machine); b.decision != nil {
+		b.check = b.decision.Check
+	}
 	read, looked := j.lastRead(machine, b.at)
 	b.nodeKnown = read
 	if b.versions == nil {
@@ -126,7 +129,7 @@ func (j *Judge) allowedBySome(b beginning, machine *Machine) []finding {
 		if !strings.HasPrefix(key, machine.Namespace+"/") || (b.check != "" && key != b.check) {
 			continue
 		}
-		for _, mhc := range j.mhcs[key].during(b.known, b.rv) {
+		for _, mhc := range decidedBy(j.mhcs[key], b.decision, b.window) {
 			if mhc == nil {
 				continue
 			}
