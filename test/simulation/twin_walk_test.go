@@ -117,10 +117,11 @@ func (c *cluster) end(w waiting) {
 	}
 }
 
-// anyGone reports whether something is under remediation whose Node is gone.
+// anyGone reports whether something is under remediation whose Node or Machine is gone.
 func (c *cluster) anyGone() bool {
 	for _, cr := range c.crs() {
-		if c.node(cr.Node) == nil {
+		named := func(machine *unstructured.Unstructured) bool { return nodeOf(machine) == cr.Node }
+		if c.node(cr.Node) == nil || c.machines != nil && !slices.ContainsFunc(c.server.List(c.machines.gvr()), named) {
 			return true
 		}
 	}
