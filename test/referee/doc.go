@@ -5,6 +5,7 @@
 // has package rules judge what happens.
 //
 //	API server ──watches──► followers ──changes──► rules.Judge, in the order of resourceVersion
-//	     └─── audit log: when the controller has asked for what ──────┘      │
+//	     └─── audit log: when the controller has asked for what ──────┤      │
+//	          its own logs: by which version of a health check ───────┘      │
 //	                                                     violations, with the timeline of the node
 package referee
