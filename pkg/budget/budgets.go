@@ -32,8 +32,6 @@ type HealthChecks interface {
 	// HasSynced reports whether Observe and Remediating know everything. When that begins, SyncAll is
 	// called for all health checks.
 	HasSynced() bool
-	// Names returns the names of the health checks that are synced, and ask then.
-	Names() []string
 	// Observe returns what the health checks know of a node.
 	Observe(node string) Observation
 	// Remediating returns the names of all nodes that are under remediation by Observe, and perhaps of

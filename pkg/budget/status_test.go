@@ -220,6 +220,20 @@ func TestConditions(t *testing.T) {
 	require.Equal(t, "BudgetAvailable", meta.FindStatusCondition(got.Conditions, "Exhausted").Reason)
 }
 
+// TestExhaustedStays: a budget that is exhausted by its status stays so until all health checks have asked the next
+// leader (spec B5.2).
+func TestExhaustedStays(t *testing.T) {
+	t.Parallel()
+	c := one()
+	c.Unasked = after(time.Minute)
+	require.Equal(t, after(time.Minute), c.NextChange(noon))
+	for _, before := range []metav1.ConditionStatus{metav1.ConditionTrue, metav1.ConditionFalse} {
+		old := &status{Conditions: []metav1.Condition{{Type: nhcv1alpha1.ConditionBudgetExhausted, Status: before}}}
+		require.Equal(t, before, meta.FindStatusCondition(c.Status("b", old, noon).Conditions, "Exhausted").Status)
+		require.Equal(t, metav1.ConditionFalse, meta.FindStatusCondition(c.Status("b", old, after(time.Minute)).Conditions, "Exhausted").Status)
+	}
+}
+
 // TestMessagesAreBounded: names of nodes, and what a spec says, may be long (spec B5.2).
 func TestMessagesAreBounded(t *testing.T) {
 	t.Parallel()

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/tools/cache"
@@ -183,16 +182,4 @@ func (c *Controller) MachinesReadable() error {
 		}
 		return fmt.Errorf("reading %s: %w", kind.GroupKind(), err)
 	})
-}
-
-// Names returns the keys of the MachineHealthChecks, none if another controller looks after them.
-func (c *Controller) Names() (names []string) {
-	if !c.Active() {
-		return nil
-	}
-	checks, _ := c.checks.List(labels.Everything()) // A cache in memory has no errors.
-	for _, check := range checks {
-		names = append(names, keyOf(check).String())
-	}
-	return names
 }

@@ -37,6 +37,3 @@ func (c *Controller) Remediating() (names []string) {
 	}
 	return names
 }
-
-// Names returns the names of the NodeHealthChecks.
-func (c *Controller) Names() []string { return c.index.Names() }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -103,39 +102,10 @@ func (c *Controller) admit(asker budget.Asker, requests []budget.Request) map[st
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.observe(c.counts.Reserved(asker)...)
-	if c.asked != nil {
-		c.asked.Insert(asker)
-	}
-	if len(requests) > 0 || c.counts.Waits(asker) || c.asked != nil {
+	if len(requests) > 0 || c.counts.Waits(asker) {
 		defer c.changed()
 	}
 	return c.counts.Admit(asker, requests, c.Clock.Now())
-}
-
-// maxUnasked is how long a new leader awaits the health checks: what one of them waits for may never be read, and then
-// it is not the budget that keeps its nodes waiting.
-const maxUnasked = time.Minute
-
-// awaitAskers finds out whether all health checks have asked since the process leads. It returns until when it awaits
-// them, zero if that is over. The caller holds mu.
-func (c *Controller) awaitAskers(now time.Time) (until time.Time) {
-	if c.counts.Unasked = c.asked != nil; !c.counts.Unasked {
-		return time.Time{}
-	}
-	if c.awaited.IsZero() {
-		c.awaited = now.Add(maxUnasked)
-	}
-	for kind, checks := range c.healthChecks {
-		unasked := func(name string) bool { return !c.asked.Has(budget.Asker{Kind: kind, Name: name}) }
-		switch {
-		case !checks.HasSynced():
-			return time.Time{} // A change follows.
-		case now.Before(c.awaited) && slices.ContainsFunc(checks.Names(), unasked):
-			return c.awaited
-		}
-	}
-	c.asked, c.counts.Unasked = nil, false
-	return time.Time{}
 }
 
 // Revision implements budget.Budgets.

@@ -12,7 +12,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -32,7 +31,6 @@ import (
 // shownCRs are health checks whose CRs a cache shows, by node.
 type shownCRs struct {
 	started map[string]time.Time
-	names   []string
 	// synced counts how often all of them were synced.
 	synced *int
 }
@@ -43,8 +41,6 @@ func (s shownCRs) Observe(node string) budget.Observation {
 }
 
 func (s shownCRs) Remediating() []string { return slices.Collect(maps.Keys(s.started)) }
-
-func (s shownCRs) Names() []string { return s.names }
 
 func (shownCRs) Wake([]string) {}
 
@@ -79,34 +75,6 @@ func TestStop(t *testing.T) {
 	}
 	change(3, 2)
 	require.Equal(t, 3, synced, "a write of status")
-}
-
-// TestExhaustedStays: a budget that is exhausted by its status stays so until all health checks have asked the next
-// leader, for at most a minute (spec B5.2). One that never asked kept it so for ever.
-func TestExhaustedStays(t *testing.T) {
-	t.Parallel()
-	now := time.Now()
-	c := newController(now, shownCRs{names: []string{"one", "two"}})
-	c.asked = sets.New[budget.Asker]()
-	b := &nhcv1alpha1.RemediationBudget{ObjectMeta: metav1.ObjectMeta{Name: "b"}, Spec: nhcv1alpha1.RemediationBudgetSpec{MaxConcurrent: new(intstr.FromInt32(0))}}
-	c.counts.SetBudget(budget.Parse(b), nil)
-	exhausted := metav1.Condition{Type: nhcv1alpha1.ConditionBudgetExhausted, Status: metav1.ConditionTrue, Reason: nhcv1alpha1.ReasonBudgetExhausted, Message: "1 node waits: n"}
-	for i, name := range []string{"", "one", "one", "two"} {
-		c.admit(budget.Asker{Kind: v1alpha1.Kind, Name: name}, nil)
-		require.Equal(t, i < 3, !c.awaitAskers(now).IsZero(), "P2")
-		for before, want := range map[metav1.ConditionStatus]metav1.ConditionStatus{
-			metav1.ConditionFalse: metav1.ConditionFalse,
-			metav1.ConditionTrue:  map[bool]metav1.ConditionStatus{true: metav1.ConditionTrue, false: metav1.ConditionFalse}[i < 3],
-		} {
-			exhausted.Status = before
-			status := c.counts.Status("b", &nhcv1alpha1.RemediationBudgetStatus{Conditions: []metav1.Condition{exhausted}}, time.Now())
-			require.Equal(t, want, meta.FindStatusCondition(status.Conditions, exhausted.Type).Status, "%d", i)
-		}
-	}
-	c.asked, c.awaited = sets.New[budget.Asker](), time.Time{}
-	require.Equal(t, now.Add(time.Minute), c.awaitAskers(now))
-	require.Zero(t, c.awaitAskers(now.Add(time.Minute)))
-	require.False(t, c.counts.Unasked)
 }
 
 // TestReservedNodesAreObserved: a cache may show the CR that a health check has created before its

@@ -81,10 +81,6 @@ type Controller struct {
 
 	mu     sync.Mutex
 	counts *budget.Counts
-	// asked are the health checks that have asked, as long as others have not. It is nil once all have.
-	asked sets.Set[budget.Asker]
-	// awaited is until when they are awaited.
-	awaited time.Time
 
 	// changesMu guards the following. Handlers take it, so nothing else is called under it.
 	changesMu sync.Mutex
@@ -114,7 +110,7 @@ func New(ctx context.Context, config Config) (*Controller, error) {
 		return nil, err
 	}
 	c := &Controller{
-		Config: config, metrics: metrics, counts: budget.NewCounts(), asked: sets.New[budget.Asker](), changes: sets.New[string](), allChanged: true,
+		Config: config, metrics: metrics, counts: budget.NewCounts(), changes: sets.New[string](), allChanged: true,
 		healthChecks: map[string]budget.HealthChecks{},
 		queue:        reconcile.NewQueue(Name),
 	}
@@ -145,6 +141,9 @@ func (c *Controller) RunWatches(ctx context.Context) {
 // once.
 func (c *Controller) Run(ctx context.Context, drain <-chan struct{}) {
 	ctx = klog.NewContext(ctx, klog.LoggerWithName(klog.FromContext(ctx), Name))
+	c.mu.Lock()
+	c.counts.Unasked = c.Clock.Now().Add(time.Minute)
+	c.mu.Unlock()
 	runner := &reconcile.Runner{Queue: c.queue, Key: "remediationBudget", Clock: c.Clock, Sync: c.sync}
 	c.queue.Add(evaluation)
 	runner.Run(ctx, drain, 1, []cache.DoneChecker{c.CRDs.HasSyncedChecker(), c.Nodes.Informer().HasSyncedChecker()})

@@ -18,7 +18,6 @@ import (
 
 	nhcv1alpha1 "github.com/nhc-controller/nhc-controller/pkg/apis/nhc/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/budget"
-	"github.com/nhc-controller/nhc-controller/pkg/health"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation/execute"
 	"github.com/nhc-controller/nhc-controller/pkg/watches"
 )
@@ -43,7 +42,6 @@ func (c *Controller) evaluate() (next time.Duration) {
 	}
 	c.mu.Lock()
 	c.observe()
-	awaited := c.awaitAskers(now)
 	c.counts.Expire(now)
 	woken := c.counts.Woken(now)
 	for _, obj := range indexer.List() {
@@ -54,7 +52,7 @@ func (c *Controller) evaluate() (next time.Duration) {
 			c.queue.Add(key) // A failed one comes back by itself.
 		}
 	}
-	change := health.Earliest(c.counts.NextChange(now), awaited)
+	change := c.counts.NextChange(now)
 	c.mu.Unlock()
 	c.wake(woken)
 	if change.IsZero() {
