@@ -4,7 +4,6 @@
 package simulation
 
 import (
-	"encoding/json"
 	"strings"
 	"time"
 
@@ -65,16 +64,6 @@ func (c *cluster) createBudget(name string) {
 	}
 	c.mayCreate(budgets, from(budget))
 	c.changeBudget(name, func(spec *nhcv1alpha1.RemediationBudgetSpec) { spec.NodeSelector = selector })
-}
-
-func (c *cluster) describeBudget(name string) {
-	if budget := c.budget(name); budget != nil {
-		spec, err := json.Marshal(budget.Spec)
-		if err != nil {
-			panic(err)
-		}
-		c.log("spec of RemediationBudget %s: %s", name, spec)
-	}
 }
 
 // randomScope decides which nodes or Machines count, and in which groups.
@@ -151,7 +140,7 @@ func (c *cluster) changeBudget(name string, change func(*nhcv1alpha1.Remediation
 		object.Object["spec"] = from(budget).Object["spec"]
 	})
 	if changed {
-		c.describeBudget(name)
+		c.describe(budgets, memapi.Key{Name: name})
 	}
 }
 

@@ -4,7 +4,6 @@
 package simulation
 
 import (
-	"encoding/json"
 	"slices"
 	"time"
 
@@ -49,17 +48,7 @@ func (m *machineAPI) createMHC(name string) {
 	m.randomStartup(mhc)
 	m.randomStrategy(mhc)
 	m.mayCreate(mhcs, from(mhc))
-	m.describeMHC(name)
-}
-
-func (m *machineAPI) describeMHC(name string) {
-	if mhc := m.mhc(name); mhc != nil {
-		spec, err := json.Marshal(mhc.Spec)
-		if err != nil {
-			panic(err)
-		}
-		m.log("spec of MachineHealthCheck %s: %s, annotations %v", name, spec, mhc.Annotations)
-	}
+	m.describe(mhcs, machineKey(name))
 }
 
 func (m *machineAPI) randomSelector(mhc *v1beta1.MachineHealthCheck) {
@@ -118,7 +107,7 @@ func (m *machineAPI) changeMHC(name string, change func(*v1beta1.MachineHealthCh
 		object.Object["spec"] = from(mhc).Object["spec"]
 		object.SetAnnotations(mhc.Annotations)
 	})
-	m.describeMHC(name)
+	m.describe(mhcs, machineKey(name))
 }
 
 // mhcEvent is something that users do to a MachineHealthCheck.

@@ -19,11 +19,19 @@ import (
 )
 
 // TestLeaseOfAGoneCheck: the lease of a Node is kept until its Machine is gone, also if the
-// MachineHealthCheck that has deleted it is gone before (spec M10.3, M15.2).
+// MachineHealthCheck that has deleted it is gone before, or is about Machines of another API (spec M10.3, M15.2).
 func TestLeaseOfAGoneCheck(t *testing.T) {
 	t.Parallel()
 	remove := func(m *machineAPI) { m.server.Delete("user", mhcs, machineKey("east")) }
+	other := map[string]string{v1beta1.MachineAPIOpenShift: v1beta1.MachineAPICluster, v1beta1.MachineAPICluster: v1beta1.MachineAPIOpenShift}
 	for name, end := range map[string]func(m *machineAPI){
+		"M5.2 it is about Machines of another API": func(m *machineAPI) {
+			m.changeMHC("east", func(mhc *v1beta1.MachineHealthCheck) {
+				mhc.Annotations[v1beta1.AnnotationMachineAPI] = other[m.gvr().Group]
+			})
+			m.sleep(10 * time.Minute)
+			m.replaceLeader()
+		},
 		"the same process":                           remove,
 		"another process":                            func(m *machineAPI) { remove(m); m.replaceLeader() },
 		"another process, which reads leases first":  func(m *machineAPI) { remove(m); m.replaceUnread(mhcs, 20*time.Second) },
@@ -201,32 +209,4 @@ func TestLeaseOfAnotherOperator(t *testing.T) {
 			})
 		})
 	}
-}
-
-// TestMachineOfAnotherAPI: the lease of a Node is kept until its Machine is gone, also if the MachineHealthCheck is about
-// Machines of another API by then, and if another process leads (spec M10.3, M5.2).
-func TestMachineOfAnotherAPI(t *testing.T) {
-	t.Parallel()
-	withMachines(t, func(t *testing.T, m *machineAPI) {
-		machine := m.addMachine(m.newSet("workers", "worker"), "a", "worker-0")
-		m.fates[m.machine(machine).GetUID()].lingers = time.Hour
-		m.addMHC("east", "a", asItIs)
-		m.fail(machine)
-		m.sleep(inTime)
-		require.True(t, m.deleting(machine))
-		m.changeMHC("east", func(mhc *v1beta1.MachineHealthCheck) {
-			other := map[string]string{v1beta1.MachineAPIOpenShift: v1beta1.MachineAPICluster, v1beta1.MachineAPICluster: v1beta1.MachineAPIOpenShift}
-			mhc.Annotations[v1beta1.AnnotationMachineAPI] = other[m.gvr().Group]
-		})
-		for range 2 {
-			m.sleep(10 * time.Minute)
-			lease := m.lease("worker-0")
-			require.NotNil(t, lease, "M10.3: it is kept")
-			require.True(t, rules.LeaseValid(lease, time.Now()), "M10.3: it is renewed")
-			m.replaceLeader()
-		}
-		m.changeMachine("provider", machine, func(machine *unstructured.Unstructured) { machine.SetFinalizers(nil) })
-		m.sleep(inTime)
-		require.Nil(t, m.lease("worker-0"), "M10.3: then it is released")
-	})
 }

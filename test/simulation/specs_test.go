@@ -69,7 +69,7 @@ func (c *cluster) createNHC(name string) {
 		})
 	}
 	c.mayCreate(nhcs, from(nhc))
-	c.describe(name)
+	c.describe(nhcs, memapi.Key{Name: name})
 }
 
 // selectorOf selects the nodes of a pool, or all.
@@ -113,17 +113,15 @@ func (c *cluster) changeSpec(name string, change func(*v1alpha1.NodeHealthCheckS
 		object.Object["spec"] = from(nhc).Object["spec"]
 	})
 	if changed {
-		c.describe(name)
+		c.describe(nhcs, memapi.Key{Name: name})
 	}
 }
 
-func (c *cluster) describe(name string) {
-	if nhc := c.nhc(name); nhc != nil {
-		spec, err := json.Marshal(nhc.Spec)
-		if err != nil {
-			panic(err)
-		}
-		c.log("spec of %s: %s", name, spec)
+// describe logs the spec of an object that exists.
+func (c *cluster) describe(resource schema.GroupVersionResource, key memapi.Key) {
+	if object := c.server.Get(resource, key); object != nil {
+		spec, _ := json.Marshal(object.Object["spec"]) // It was read from JSON.
+		c.log("spec of %s %s: %s, annotations %v", object.GetKind(), key.Name, spec, object.GetAnnotations())
 	}
 }
 
