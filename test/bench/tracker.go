@@ -98,13 +98,18 @@ func (t *tracker) onCR(event watch.Event) {
 		return
 	}
 	node := object.GetAnnotations()[v1alpha1.AnnotationNodeName]
+	t.note(event, node, at, t.crs, &t.crGone)
+}
+
+// note records when the object of a node came, or when the last one has gone.
+func (t *tracker) note(event watch.Event, node string, at time.Time, came map[string]time.Time, gone *time.Time) {
 	t.update(func() {
 		switch event.Type {
 		case watch.Added:
-			t.crs[node] = at
+			came[node] = at
 		case watch.Deleted:
-			delete(t.crs, node)
-			t.crGone = at
+			delete(came, node)
+			*gone = at
 		default:
 		}
 	})
@@ -117,16 +122,7 @@ func (t *tracker) onLease(event watch.Event) {
 		return
 	}
 	node, _ := object.NodeOfLease(lease)
-	t.update(func() {
-		switch event.Type {
-		case watch.Added:
-			t.leases[node] = at
-		case watch.Deleted:
-			delete(t.leases, node)
-			t.leaseGone = at
-		default:
-		}
-	})
+	t.note(event, node, at, t.leases, &t.leaseGone)
 }
 
 func (t *tracker) onNHC(event watch.Event) {

@@ -61,11 +61,7 @@ func testNodeFails(t *testing.T, c *cluster) {
 	machine := c.workers(t, clusterName)[0]
 	node := nodeOf(&machine)
 	c.fail(t, node)
-	c.eventually(t, "the history has the replacement", func() bool {
-		history := c.status(t).RemediationHistory
-		return len(history) == 1 && history[0].Finished != nil
-	})
-	row := c.status(t).RemediationHistory[0]
+	row := c.eventuallyReplaced(t, 1)
 	require.Equal(t, "Node", row.TargetKind)
 	require.Equal(t, node, row.TargetName)
 	require.Equal(t, machine.GetName(), row.Machine)
@@ -75,6 +71,16 @@ func testNodeFails(t *testing.T, c *cluster) {
 	nodes, err := c.Kube.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{FieldSelector: "metadata.name=" + node})
 	require.NoError(t, err)
 	require.Empty(t, nodes.Items, "Cluster API has deleted the Node")
+}
+
+// eventuallyReplaced returns the last entry of the history when there are so many, and it is finished.
+func (c *cluster) eventuallyReplaced(t *testing.T, entries int) v1beta1.Remediation {
+	t.Helper()
+	c.eventually(t, "the history has the replacement", func() bool {
+		history := c.status(t).RemediationHistory
+		return len(history) == entries && history[0].Finished != nil
+	})
+	return c.status(t).RemediationHistory[0]
 }
 
 // requireReplacement: the replacement of an entry is a Machine that the MachineSet has made.
@@ -106,11 +112,7 @@ func testNeverJoins(t *testing.T, c *cluster) {
 		return stuck != ""
 	})
 	c.provider.broken.Store(false)
-	c.eventually(t, "the history has the replacement", func() bool {
-		history := c.status(t).RemediationHistory
-		return len(history) == 2 && history[0].Finished != nil
-	})
-	row := c.status(t).RemediationHistory[0]
+	row := c.eventuallyReplaced(t, 2)
 	require.Equal(t, "Machine", row.TargetKind)
 	require.Equal(t, stuck, row.TargetName)
 	require.Equal(t, v1beta1.TriggerNodeStartupTimeout, row.Reason)

@@ -28,32 +28,19 @@ type optionalKind struct {
 	manifest string
 }
 
+// optional returns a kind with the real CRD in a file.
+func optional(kind, group, version, file string) optionalKind {
+	resource := schema.GroupVersionResource{Group: group, Version: version, Resource: strings.ToLower(kind) + "s"}
+	return optionalKind{kind: kind, resource: resource, file: file}
+}
+
 var (
-	machineHealthCheck = optionalKind{
-		kind:     "MachineHealthCheck",
-		resource: schema.GroupVersionResource{Group: "machine.openshift.io", Version: "v1beta1", Resource: "machinehealthchecks"},
-		file:     "openshift/crd/0000_10_machine-api_01_machinehealthchecks.crd.yaml",
-	}
-	openShiftMachine = optionalKind{
-		kind:     "Machine",
-		resource: schema.GroupVersionResource{Group: "machine.openshift.io", Version: "v1beta1", Resource: "machines"},
-		file:     "openshift/crd/0000_10_machine-api_01_machines-Default.crd.yaml",
-	}
-	clusterAPIMachine = optionalKind{
-		kind:     "Machine",
-		resource: schema.GroupVersionResource{Group: "cluster.x-k8s.io", Version: "v1beta2", Resource: "machines"},
-		file:     "capi/crd/cluster.x-k8s.io_machines.yaml",
-	}
-	metal3Remediation = optionalKind{
-		kind:     "Metal3Remediation",
-		resource: schema.GroupVersionResource{Group: "infrastructure.cluster.x-k8s.io", Version: "v1beta2", Resource: "metal3remediations"},
-		file:     "metal3/crd/infrastructure.cluster.x-k8s.io_metal3remediations.yaml",
-	}
-	metal3RemediationTemplate = optionalKind{
-		kind:     "Metal3RemediationTemplate",
-		resource: schema.GroupVersionResource{Group: "infrastructure.cluster.x-k8s.io", Version: "v1beta2", Resource: "metal3remediationtemplates"},
-		file:     "metal3/crd/infrastructure.cluster.x-k8s.io_metal3remediationtemplates.yaml",
-	}
+	machineHealthCheck        = optional("MachineHealthCheck", "machine.openshift.io", "v1beta1", "openshift/crd/0000_10_machine-api_01_machinehealthchecks.crd.yaml")
+	openShiftMachine          = optional("Machine", "machine.openshift.io", "v1beta1", "openshift/crd/0000_10_machine-api_01_machines-Default.crd.yaml")
+	clusterAPIMachine         = optional("Machine", "cluster.x-k8s.io", "v1beta2", "capi/crd/cluster.x-k8s.io_machines.yaml")
+	metal3Remediation         = optional("Metal3Remediation", "infrastructure.cluster.x-k8s.io", "v1beta2", "metal3/crd/infrastructure.cluster.x-k8s.io_metal3remediations.yaml")
+	metal3RemediationTemplate = optional("Metal3RemediationTemplate", "infrastructure.cluster.x-k8s.io", "v1beta2", "metal3/crd/infrastructure.cluster.x-k8s.io_metal3remediationtemplates.yaml")
+
 	clusterVersion = optionalKind{
 		kind:     "ClusterVersion",
 		resource: schema.GroupVersionResource{Group: "config.openshift.io", Version: "v1", Resource: "clusterversions"},
