@@ -9,39 +9,10 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/remediation"
-	"github.com/nhc-controller/nhc-controller/pkg/remediation/object"
 )
-
-// TestConstraintsOfNodes: what holds for one node only (spec 5.2).
-func TestConstraintsOfNodes(t *testing.T) {
-	t.Parallel()
-	tests := map[string]struct {
-		node *corev1.Node
-		want remediation.Constraints
-	}{
-		"17.1 it does not exist":           {want: remediation.Constraints{Paused: true, NodeConstraints: remediation.NodeConstraints{NodeDeleted: true}}},
-		"17.5 the selector does not match": {node: testNode("n", labelled("role", "infra")), want: remediation.Constraints{Paused: true, NodeConstraints: remediation.NodeConstraints{Unselected: true}}},
-		"16.1 it is selected":              {node: testNode("n", labelled("role", "worker")), want: remediation.Constraints{Paused: true}},
-	}
-	for name, tc := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := testSnapshot(testCheck(func(nhc *v1alpha1.NodeHealthCheck) {
-				nhc.Spec.MinHealthy, nhc.Spec.PauseRequests = new(intstr.FromInt32(0)), []string{"holiday"}
-			}), testNode("n"))
-			s.selector, s.objects[0], s.templates.Templates = labels.SelectorFromSet(labels.Set{"role": "worker"}), tc.node, []*object.Template{{}}
-			s.nodes[0] = bareController().observeNode(s, nodeObject{name: "n", object: tc.node}, &ownCRs{})
-			evaluate(s, epoch)
-			require.Equal(t, tc.want, s.nodes[0].Constraints)
-		})
-	}
-}
 
 // TestNextAttempt: the plan of a node waits after a failed write (spec P1). It is the verdict
 // that tells which attempt that is (spec P12).

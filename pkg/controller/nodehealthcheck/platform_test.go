@@ -247,14 +247,6 @@ func TestMachineUnread(t *testing.T) {
 	}
 }
 
-func TestUpgradeInProgress(t *testing.T) {
-	t.Parallel()
-	s := testSnapshot(testCheck(failsReady))
-	require.False(t, evaluate(s, epoch).Upgrading)
-	s.platform.progressing = true
-	require.True(t, evaluate(s, epoch).Upgrading, "10.2")
-}
-
 // The annotations that decide must outlive the trimming of Nodes.
 func TestTrimNodeKeepsWhatThePlatformSays(t *testing.T) {
 	t.Parallel()
