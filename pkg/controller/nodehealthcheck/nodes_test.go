@@ -93,7 +93,14 @@ func TestTrimNodeOfTwoConditions(t *testing.T) {
 
 func TestTrimNode(t *testing.T) {
 	t.Parallel()
-	full := testNode("n", labelled("a", "b"), annotated(v1alpha1.AnnotationManuallyConfirmedHealthy, ""), annotated("example.com/x", "y"))
+	full, want := testNode("n", labelled("a", "b"), annotated("example.com/x", "y")), testNode("n", labelled("a", "b"), conditions(testCondition("Ready", "True", epoch)))
+	for _, key := range []string{
+		v1alpha1.AnnotationManuallyConfirmedHealthy, "machine.openshift.io/machine", "cluster.x-k8s.io/machine", "cluster.x-k8s.io/cluster-namespace",
+		"machineconfiguration.openshift.io/currentConfig", "machineconfiguration.openshift.io/desiredConfig",
+	} {
+		metav1.SetMetaDataAnnotation(&full.ObjectMeta, key, key)
+		metav1.SetMetaDataAnnotation(&want.ObjectMeta, key, key)
+	}
 	full.ResourceVersion, full.Generation, full.CreationTimestamp = "7", 2, metav1.NewTime(epoch)
 	full.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubelet"}}
 	full.Finalizers, full.OwnerReferences = []string{"x"}, []metav1.OwnerReference{{Name: "x"}}
@@ -107,7 +114,6 @@ func TestTrimNode(t *testing.T) {
 	before := full.DeepCopy()
 	trimmed, err := TrimNode(full)
 	require.NoError(t, err)
-	want := testNode("n", labelled("a", "b"), annotated(v1alpha1.AnnotationManuallyConfirmedHealthy, ""), conditions(testCondition("Ready", "True", epoch)))
 	want.ResourceVersion = "7"
 	want.CreationTimestamp = full.CreationTimestamp
 	want.Status.Conditions[0].Reason, want.Status.Conditions[0].LastHeartbeatTime = "r", metav1.NewTime(epoch)

@@ -247,18 +247,6 @@ func TestMachineUnread(t *testing.T) {
 	}
 }
 
-// The annotations that decide must outlive the trimming of Nodes.
-func TestTrimNodeKeepsWhatThePlatformSays(t *testing.T) {
-	t.Parallel()
-	annotations := map[string]string{
-		"machine.openshift.io/machine": "a/b", "cluster.x-k8s.io/machine": "c", "cluster.x-k8s.io/cluster-namespace": "d",
-		"machineconfiguration.openshift.io/currentConfig": "e", "machineconfiguration.openshift.io/desiredConfig": "f",
-	}
-	trimmed, err := TrimNode(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Annotations: annotations}})
-	require.NoError(t, err)
-	require.Equal(t, annotations, trimmed.(*corev1.Node).Annotations)
-}
-
 // TestPlatformStateRecalled: while a kind cannot be read, its last state holds: a missing
 // answer never leads to a deletion (P5, spec 5.2, 6.7, 6.9, 10.2).
 func TestPlatformStateRecalled(t *testing.T) {
