@@ -15,10 +15,12 @@ type BackOff struct{ Base, Cap time.Duration }
 // resetAfter is how many caps after the last round an owner begins anew (spec M14.3).
 const resetAfter = 3
 
-// round is the deletion of a Machine that had failed or never joined, and that was made since the round before.
+// round is the deletion of a Machine that had failed or never joined. It may belong to the round before if the Machine was
+// made before that.
 type round struct {
-	rv uint64
-	at time.Time
+	rv      uint64
+	at      time.Time
+	belongs bool
 }
 
 // healthyForSome reports whether a Machine may have been healthy for some MachineHealthCheck.
@@ -44,12 +46,10 @@ func (j *Judge) oldEnough(b beginning, machine *Machine) finding {
 		return finding{rule: "M14.2"}
 	}
 	before := j.rounds[machine.Owner]
-	if len(before) == 0 || machine.Created.After(before[len(before)-1].at) { // Others belong to a round.
-		j.rounds[machine.Owner] = append(before, round{b.rv, b.at})
-	}
+	j.rounds[machine.Owner] = append(before, round{b.rv, b.at, len(before) > 0 && !machine.Created.After(before[len(before)-1].at)})
 	for _, last := range before {
 		lately := b.at.Before(last.at.Add(resetAfter * j.backOff.Cap))
-		if !lately || !machine.Created.After(last.at) || j.ledSince(last.at) || j.healthySinceRound(last, machine.Owner, b.window) {
+		if !lately || last.belongs || !machine.Created.After(last.at) || j.ledSince(last.at) || j.healthySinceRound(last, machine.Owner, b.window) {
 			continue
 		}
 		if due := machine.Created.Add(j.backOff.Base); b.at.Before(due) {
