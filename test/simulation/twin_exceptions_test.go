@@ -32,6 +32,7 @@ var exceptions = []exception{
 		eachDecision(object, func(decision map[string]any) {
 			if decision["reason"] == string(v1alpha1.DecidedBudgetExhausted) {
 				delete(decision, "message")
+				delete(decision, "nextCheckTime")
 			}
 		})
 	}},
