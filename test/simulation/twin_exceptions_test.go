@@ -41,13 +41,6 @@ var exceptions = []exception{
 			delete(fieldsOf(object, "spec"), "renewTime")
 		}
 	}},
-	{name: "an entry of a Machine whose replacement is gone is closed with the next change", rule: "M16.2", takeOut: func(resource string, object map[string]any) {
-		for _, entry := range entriesOf(object, "remediationHistory") {
-			if resource == mhcs.Resource {
-				delete(entry, "closed")
-			}
-		}
-	}},
 	{name: "what a new leader has not read yet keeps a node waiting, and its decision says so for a moment", rule: "21.2", takeOut: func(resource string, object map[string]any) {
 		delete(fieldsOf(object, "status"), "lastUpdateTime")
 		for _, condition := range entriesOf(object, "conditions") {

@@ -46,6 +46,9 @@ const (
 // a status (spec B5.2), and how late those that wait are woken (spec B4.2).
 const evaluateInterval = time.Second
 
+// unaskedFor is how long a new leader leaves a budget exhausted whose status says so: health checks ask sooner (spec B5.2).
+const unaskedFor = 3 * time.Second
+
 // Config is what a Controller depends on. Every field is required, except Freshness.
 type Config struct {
 	Kube    kubernetes.Interface
@@ -142,7 +145,7 @@ func (c *Controller) RunWatches(ctx context.Context) {
 func (c *Controller) Run(ctx context.Context, drain <-chan struct{}) {
 	ctx = klog.NewContext(ctx, klog.LoggerWithName(klog.FromContext(ctx), Name))
 	c.mu.Lock()
-	c.counts.Unasked = c.Clock.Now().Add(time.Minute)
+	c.counts.Unasked = c.Clock.Now().Add(unaskedFor)
 	c.mu.Unlock()
 	runner := &reconcile.Runner{Queue: c.queue, Key: "remediationBudget", Clock: c.Clock, Sync: c.sync}
 	c.queue.Add(evaluation)
