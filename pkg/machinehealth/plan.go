@@ -9,7 +9,6 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/machine/v1beta1"
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
@@ -258,7 +257,7 @@ func (p *planner) start(deletion bool) {
 		p.Do(remediation.Confirm{}, remediation.RequestExternal{Machine: machine.Reference()})
 	default:
 		p.SetReason(v1alpha1.DecidedStepRunning, time.Time{})
-		p.Do(remediation.Confirm{}, remediation.Create{Object: p.render()})
+		p.Do(remediation.Confirm{}, remediation.Create{Object: object.RenderForMachine(p.Owner, p.Target.objectTarget(), p.Template)})
 	}
 }
 
@@ -318,11 +317,6 @@ func (p *planner) acquire() (lease *coordinationv1.Lease, free bool) {
 	}
 	node := remediation.LeasedNode{Name: p.Target.Machine.Node, UID: p.Target.NodeUID}
 	return remediation.AcquireLease(p.Owner, node, p.Target.Lease, leaseDuration, true, p.now)
-}
-
-// render returns the remediation object of the target (spec M12.2, M12.3).
-func (p *planner) render() *unstructured.Unstructured {
-	return object.RenderForMachine(p.Owner, p.Target.objectTarget(), p.Template)
 }
 
 // refuse records why the due remediation does not begin.

@@ -12,18 +12,6 @@ import (
 	"k8s.io/utils/clock"
 )
 
-func TestWaiters(t *testing.T) {
-	t.Parallel()
-	var w waiters
-	require.Empty(t, w.all())
-	w.set("one", true)
-	w.set("two", true)
-	w.set("three", false)
-	require.ElementsMatch(t, []string{"one", "two"}, w.all(), "21.1: those that wait")
-	w.set("one", false)
-	require.Equal(t, []string{"two"}, w.all(), "P4: it does not wait any more")
-}
-
 // lookingStore calls look before it reads a NodeHealthCheck.
 type lookingStore struct {
 	cache.Store
