@@ -68,8 +68,8 @@ func (o *Observation) Merge(other Observation) {
 // Counts counts nodes for budgets, and knows which askers wait for them. It may be used
 // from one goroutine at a time.
 type Counts struct {
-	// Unasked is until when some health checks may not have asked yet: it is not known whether a budget is still exhausted.
-	Unasked time.Time
+	// UnaskedUntil is until when some health checks may not have asked yet: it is not known whether a budget is still exhausted.
+	UnaskedUntil time.Time
 	// budgets are in order of their names.
 	budgets []*counted
 	nodes   map[string]*countedNode
@@ -316,7 +316,7 @@ func (c *Counts) NextChange(now time.Time) (next time.Time) {
 			next = health.Earliest(next, instant)
 		}
 	}
-	at(c.Unasked)
+	at(c.UnaskedUntil)
 	for _, budget := range c.budgets {
 		at(budget.at(now).recheck)
 		at(budget.nextStart(budget.floor))

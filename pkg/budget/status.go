@@ -42,7 +42,7 @@ func (c *Counts) Status(name string, old *nhcv1alpha1.RemediationBudgetStatus, n
 	status.Groups = status.Groups[:min(len(status.Groups), nhcv1alpha1.MaxBudgetGroups)]
 	before := meta.FindStatusCondition(old.Conditions, nhcv1alpha1.ConditionBudgetExhausted)
 	budget.setConditions(&status.Conditions, c.waitingFor(name), now)
-	if now.Before(c.Unasked) && before != nil && before.Status == metav1.ConditionTrue { // Nothing unknown replaces what is known.
+	if now.Before(c.UnaskedUntil) && before != nil && before.Status == metav1.ConditionTrue { // Nothing unknown replaces what is known.
 		*meta.FindStatusCondition(status.Conditions, nhcv1alpha1.ConditionBudgetExhausted) = *before
 	}
 	if equality.Semantic.DeepEqual(old, status) {

@@ -225,7 +225,7 @@ func TestConditions(t *testing.T) {
 func TestExhaustedStays(t *testing.T) {
 	t.Parallel()
 	c := one()
-	c.Unasked = after(time.Minute)
+	c.UnaskedUntil = after(time.Minute)
 	require.Equal(t, after(time.Minute), c.NextChange(noon))
 	for _, before := range []metav1.ConditionStatus{metav1.ConditionTrue, metav1.ConditionFalse} {
 		old := &status{Conditions: []metav1.Condition{{Type: nhcv1alpha1.ConditionBudgetExhausted, Status: before}}}

@@ -145,7 +145,7 @@ func (c *Controller) RunWatches(ctx context.Context) {
 func (c *Controller) Run(ctx context.Context, drain <-chan struct{}) {
 	ctx = klog.NewContext(ctx, klog.LoggerWithName(klog.FromContext(ctx), Name))
 	c.mu.Lock()
-	c.counts.Unasked = c.Clock.Now().Add(unaskedFor)
+	c.counts.UnaskedUntil = c.Clock.Now().Add(unaskedFor)
 	c.mu.Unlock()
 	runner := &reconcile.Runner{Queue: c.queue, Key: "remediationBudget", Clock: c.Clock, Sync: c.sync}
 	c.queue.Add(evaluation)
