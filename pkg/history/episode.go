@@ -10,7 +10,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/pkg/health"
@@ -18,9 +17,13 @@ import (
 
 // same reports whether two episodes are the same.
 func same(a, b *v1alpha1.Episode) bool {
-	return a.Node == b.Node && ptr.Equal(a.Trigger, b.Trigger) && a.Detected.Equal(&b.Detected) &&
+	return a.Node == b.Node && sameTrigger(a.Trigger, b.Trigger) && a.Detected.Equal(&b.Detected) &&
 		a.Started.Equal(b.Started) && a.Fenced.Equal(b.Fenced) && a.Finished.Equal(b.Finished) &&
 		a.Released.Equal(b.Released) && a.Outcome == b.Outcome && slices.EqualFunc(a.Steps, b.Steps, sameStep)
+}
+
+func sameTrigger(a, b *v1alpha1.Trigger) bool {
+	return a == b || (a != nil && b != nil && *a == *b)
 }
 
 func sameStep(a, b v1alpha1.EpisodeStep) bool {

@@ -16,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 	"github.com/nhc-controller/nhc-controller/test/memapi"
 )
@@ -120,7 +122,8 @@ func (c *cluster) changeSpec(name string, change func(*v1alpha1.NodeHealthCheckS
 // describe logs the spec of an object that exists.
 func (c *cluster) describe(resource schema.GroupVersionResource, key memapi.Key) {
 	if object := c.server.Get(resource, key); object != nil {
-		spec, _ := json.Marshal(object.Object["spec"]) // It was read from JSON.
+		spec, err := json.Marshal(object.Object["spec"])
+		require.NoError(c.t, err)
 		c.log("spec of %s %s: %s, annotations %v", object.GetKind(), key.Name, spec, object.GetAnnotations())
 	}
 }

@@ -236,8 +236,3 @@ func inConflict(nhc *v1alpha1.NodeHealthCheck) bool {
 	condition := meta.FindStatusCondition(nhc.Status.Conditions, v1alpha1.ConditionDisabled)
 	return condition != nil && condition.Status == metav1.ConditionTrue && condition.Reason == v1alpha1.ReasonConflict
 }
-
-// wasUpgrading reports whether status says that nothing begins because of an upgrade.
-func wasUpgrading(nhc *v1alpha1.NodeHealthCheck) bool {
-	return remediationAllowedReason(nhc) == string(v1alpha1.DecidedClusterUpgrading)
-}

@@ -117,7 +117,7 @@ func (m *nhcStates) of(nhc *v1alpha1.NodeHealthCheck) *nhcState {
 	if known == nil || known.uid != nhc.UID {
 		known = &nhcState{
 			uid:               nhc.UID,
-			upgrading:         wasUpgrading(nhc),
+			upgrading:         remediationAllowedReason(nhc) == string(v1alpha1.DecidedClusterUpgrading),
 			deletionRequested: map[types.UID]bool{},
 			releasing:         sets.New[string](),
 			attempts:          attempts.New[attemptKey](),
