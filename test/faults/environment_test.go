@@ -60,7 +60,7 @@ func newEnvironment(t *testing.T, seed uint64) *environment {
 	var err error
 	e.referee, err = referee.Start(t.Context(), referee.Config{
 		Client: c.AdminConfig(), Remediations: resources(remediationsOf), Templates: resources(templatesOf),
-		LeaseNamespace: "medik8s-leases", Machines: machineConfig(), Requests: e.requests, Decisions: e.decisions, Log: t.Logf, Tolerance: tolerance(),
+		LeaseNamespace: "medik8s-leases", Machines: machineConfig(), Requests: e.requests, LoggedActions: e.loggedActions, Log: t.Logf, Tolerance: tolerance(),
 	})
 	require.NoError(t, err)
 	t.Cleanup(e.cleanUp)
@@ -74,16 +74,16 @@ func (e *environment) requests() ([]localkube.Request, error) {
 	return e.RequestsSince(e.begin)
 }
 
-// decisions returns those that the controllers of this test have logged.
-func (e *environment) decisions() (all []rules.Decision, _ error) {
+// loggedActions returns what the controllers of this test have logged.
+func (e *environment) loggedActions() (all []rules.LoggedAction, _ error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for path, client := range e.logs {
-		decisions, err := referee.ReadDecisions(path, client)
+		actions, err := referee.ReadLog(path, client)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, decisions...)
+		all = append(all, actions...)
 	}
 	return all, nil
 }
@@ -295,6 +295,6 @@ func (e *environment) requireSeen(creations, deletions int) {
 	figures := e.referee.Figures()
 	require.GreaterOrEqual(e.t, figures.Creations, creations, "CRs created: %s", figures.JSON())
 	require.GreaterOrEqual(e.t, figures.Deletions, deletions, "CRs deleted: %s", figures.JSON())
-	require.NotZero(e.t, figures.Decided, "writes judged by a version: %s", figures.JSON())
+	require.NotZero(e.t, figures.Versioned, "writes judged by a version: %s", figures.JSON())
 	e.t.Logf("%d requests of the load failed", e.failures)
 }

@@ -36,8 +36,8 @@ type Config struct {
 	// Requests returns the requests of the controller so far, as
 	// localkube.ControlPlane.Requests does with Options.AuditResponses.
 	Requests func() ([]localkube.Request, error)
-	// Decisions returns what the processes of the controller have logged so far.
-	Decisions func() ([]rules.Decision, error)
+	// LoggedActions returns what the processes of the controller have logged so far.
+	LoggedActions func() ([]rules.LoggedAction, error)
 	// Tolerance is what the controller could not have seen when nothing is wrong; zero
 	// means rules.Quiet.
 	Tolerance rules.Tolerance
@@ -175,7 +175,7 @@ func (r *Referee) judgeUntilNow(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	requests, decisions, err := r.requestsUntilNow(ctx)
+	requests, actions, err := r.requestsUntilNow(ctx)
 	if err != nil {
 		return err
 	}
@@ -183,7 +183,7 @@ func (r *Referee) judgeUntilNow(ctx context.Context) error {
 	defer r.mu.Unlock()
 	if requests != nil {
 		r.judge.SetRequests(requests)
-		r.judge.SetDecisions(decisions)
+		r.judge.SetLoggedActions(actions)
 	}
 	due := r.inbox.take(horizon)
 	// What came and went before its watch told of it is in no list, so the
@@ -200,9 +200,9 @@ func (r *Referee) judgeUntilNow(ctx context.Context) error {
 	return nil
 }
 
-// requestsUntilNow returns the requests and decisions of the controller so far, or nil if there is no
+// requestsUntilNow returns the requests and logged actions of the controller so far, or nil if there is no
 // change that the controller may have made: the logs are long.
-func (r *Referee) requestsUntilNow(ctx context.Context) ([]rules.Request, []rules.Decision, error) {
+func (r *Referee) requestsUntilNow(ctx context.Context) ([]rules.Request, []rules.LoggedAction, error) {
 	if !r.inbox.hasAny(slices.Concat(r.config.Remediations, written, []schema.GroupVersionResource{rules.Leases})) {
 		return nil, nil, nil
 	}
@@ -211,11 +211,11 @@ func (r *Referee) requestsUntilNow(ctx context.Context) ([]rules.Request, []rule
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading the requests: %w", err)
 	}
-	decisions, err := r.config.Decisions()
+	actions, err := r.config.LoggedActions()
 	if err != nil {
-		return nil, nil, fmt.Errorf("reading the decisions: %w", err)
+		return nil, nil, fmt.Errorf("reading the logs: %w", err)
 	}
-	return requests, decisions, nil
+	return requests, actions, nil
 }
 
 // Requests returns the requests of the controller so far in the form of package rules.

@@ -35,7 +35,7 @@ func (j *Judge) judgeCreation(event Change, cr *CR, by *Request) {
 
 // creationWindow returns the window of the sync that created a CR.
 func (j *Judge) creationWindow(event Change, cr *CR, by *Request) window {
-	w := window{nhc: cr.Owners[0], node: cr.Node, rv: event.ResourceVersion, at: by.Time, decision: j.decisionOf(by, cr.Owners[0], cr.Node)}
+	w := window{nhc: cr.Owners[0], node: cr.Node, rv: event.ResourceVersion, at: by.Time, logged: j.loggedAction(by, cr.Owners[0], cr.Node)}
 	tolerance := j.toleranceAt(by)
 	w.first = !j.anyStanding(w, cr, w.at.Add(-tolerance.Cache))
 	began := w.at.Add(-tolerance.Sync)

@@ -17,8 +17,8 @@ type Figures struct {
 	Creations, Deletions, Marks int
 	// MachineDeletions, ExternalRequests and MachineCRs are what it did about Machines.
 	MachineDeletions, ExternalRequests, MachineCRs int
-	// Decided is how many of these were judged by the version of a health check that the process logged.
-	Decided int
+	// Versioned is how many writes were judged by the version of a health check that the process has logged.
+	Versioned int
 	// Unattributed is the number of writes that only the controller makes and that no
 	// request explains.
 	Unattributed int

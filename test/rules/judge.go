@@ -62,7 +62,7 @@ type Judge struct {
 	config                  Config
 	faults                  faultWindows
 	requests                requestLog
-	decisions               map[string][]Decision // By node.
+	logged                  map[string][]LoggedAction // Keyed by node, in order of time.
 	remediations, templates map[schema.GroupVersionResource]bool
 	// raw are the objects as they were stored last.
 	raw        map[string]*unstructured.Unstructured
@@ -99,7 +99,7 @@ func NewJudge(config Config) *Judge {
 // requests. It is for a change that has become known too late to be judged in its turn.
 func (j *Judge) Again() *Judge {
 	again := NewJudge(j.config)
-	again.faults, again.requests, again.decisions = j.faults, j.requests, j.decisions
+	again.faults, again.requests, again.logged = j.faults, j.requests, j.logged
 	again.activity.starts, again.terms = j.activity.starts, j.terms
 	again.timelines.remarks = j.timelines.remarks
 	again.figures.Faults, again.figures.Checks["settled"] = j.figures.Faults, j.figures.Checks["settled"]

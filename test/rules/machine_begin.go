@@ -34,8 +34,8 @@ func (j *Judge) judgeBeginning(event Change, by *Request, b beginning) {
 		return
 	}
 	b.window = j.windowOf(event, by, b.check, machine.Node)
-	if b.decision = j.machineDecisionOf(by, machine); b.decision != nil {
-		b.check = b.decision.Check
+	if b.logged = j.loggedMachineAction(by, machine); b.logged != nil {
+		b.check = b.logged.Check
 	}
 	read, looked := j.lastRead(machine, b.at)
 	b.nodeKnown = read
@@ -129,7 +129,7 @@ func (j *Judge) allowedBySome(b beginning, machine *Machine) []finding {
 		if !strings.HasPrefix(key, machine.Namespace+"/") || (b.check != "" && key != b.check) {
 			continue
 		}
-		for _, mhc := range decidedBy(j.mhcs[key], b.decision, b.window) {
+		for _, mhc := range used(j.mhcs[key], b.logged, b.window) {
 			if mhc == nil {
 				continue
 			}

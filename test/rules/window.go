@@ -27,8 +27,8 @@ type window struct {
 	at time.Time
 	// first means that the node was not under remediation.
 	first bool
-	// decision is what the process logged about it, nil if that is not known.
-	decision *Decision
+	// logged is what the process has logged about it, nil if that is not known.
+	logged *LoggedAction
 }
 
 // verdict counts a check of a rule, broken or not.
@@ -43,13 +43,13 @@ func check(rule string, broken bool, format string, args ...any) finding {
 func (j *Judge) windowOf(event Change, by *Request, nhc, node string) window {
 	tolerance := j.toleranceAt(by)
 	known := by.Time.Add(-tolerance.Sync - tolerance.Cache)
-	return window{nhc: nhc, node: node, known: known, nodeKnown: known, rv: event.ResourceVersion, at: by.Time, decision: j.decisionOf(by, nhc, node)}
+	return window{nhc: nhc, node: node, known: known, nodeKnown: known, rv: event.ResourceVersion, at: by.Time, logged: j.loggedAction(by, nhc, node)}
 }
 
 // constraints tells what forbade to begin or to end a step (spec 5.2), in every version
 // that the sync may have used.
 func (h *history) constraints(w window) []finding {
-	versions := decidedBy(h.nhcs[w.nhc], w.decision, w)
+	versions := used(h.nhcs[w.nhc], w.logged, w)
 	alive := func(nhc *NHC) bool { return nhc != nil && nhc.DeletionTimestamp == nil }
 	working := func(nhc *NHC) bool { return alive(nhc) && len(nhc.Spec.PauseRequests) == 0 }
 	enforced := func(nhc *NHC) bool { return alive(nhc) && nhc.Spec.Mode != v1alpha1.ModeDryRun }

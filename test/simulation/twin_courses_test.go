@@ -56,7 +56,7 @@ func (x *twin) comparable(resource string, object *unstructured.Unstructured) ma
 	state := x.mask("", object.DeepCopy().Object).(map[string]any)
 	delete(fieldsOf(state, "metadata"), "resourceVersion")
 	for _, exception := range exceptions {
-		exception.takeOut(resource, state)
+		exception.takeOut(x, resource, state)
 	}
 	return state
 }

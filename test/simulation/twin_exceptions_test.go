@@ -4,6 +4,8 @@
 package simulation
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,12 +20,12 @@ import (
 type exception struct {
 	name, rule string
 	// takeOut removes it from an object of a resource.
-	takeOut func(resource string, object map[string]any)
+	takeOut func(x *twin, resource string, object map[string]any)
 }
 
 // exceptions are all that may differ between a leader and its twin.
 var exceptions = []exception{
-	{name: "a node that waits asks budgets again only when one that refuses it changes, so their lists are from different times", rule: "B5.1", takeOut: func(resource string, object map[string]any) {
+	{name: "a node that waits asks budgets again only when one that refuses it changes, so their lists are from different times", rule: "B5.1", takeOut: func(_ *twin, resource string, object map[string]any) {
 		for _, condition := range entriesOf(object, "conditions") {
 			if resource == budgets.Resource && condition["reason"] == string(v1alpha1.DecidedBudgetExhausted) {
 				delete(condition, "message")
@@ -36,12 +38,20 @@ var exceptions = []exception{
 			}
 		})
 	}},
-	{name: "a held lease is renewed at any sync after a minute", rule: "14.5", takeOut: func(resource string, object map[string]any) {
+	{name: "a held lease is renewed at any sync after a minute", rule: "14.5", takeOut: func(_ *twin, resource string, object map[string]any) {
 		if resource == leases.Resource {
 			delete(fieldsOf(object, "spec"), "renewTime")
 		}
 	}},
-	{name: "what a new leader has not read yet keeps a node waiting, and its decision says so for a moment", rule: "21.2", takeOut: func(resource string, object map[string]any) {
+	{name: "only the leader knows when a node failed whose clock is wrong", rule: "7.2", takeOut: func(x *twin, _ string, object map[string]any) {
+		for _, entry := range slices.Concat(entriesOf(object, "unhealthyNodes"), entriesOf(object, "unhealthyMachines")) {
+			if x.misreported.HasAny(fmt.Sprint(entry["name"]), fmt.Sprint(entry["node"])) {
+				delete(entry, "detected")
+				delete(entry, "trigger")
+			}
+		}
+	}},
+	{name: "what a new leader has not read yet keeps a node waiting, and its decision says so for a moment", rule: "21.2", takeOut: func(_ *twin, resource string, object map[string]any) {
 		delete(fieldsOf(object, "status"), "lastUpdateTime")
 		for _, condition := range entriesOf(object, "conditions") {
 			if resource == budgets.Resource {

@@ -38,7 +38,7 @@ func (c *cluster) compareAfterEnd() {
 	}
 	time.Sleep(time.Until(ended.Add(reaction)))
 	synctest.Wait()
-	if !c.undisturbed() || c.anyMisreported() {
+	if !c.undisturbed() || c.misreportedNodes().Len() > 0 {
 		return
 	}
 	c.twinsLeft--
@@ -136,11 +136,15 @@ func (c *cluster) anyGone() bool {
 	return false
 }
 
-// anyMisreported reports whether a Node has a time from a wrong clock.
-func (c *cluster) anyMisreported() bool {
-	return slices.ContainsFunc(c.server.List(nodes), func(node *unstructured.Unstructured) bool {
-		return slices.ContainsFunc(entriesOf(node.Object, "conditions"), func(condition map[string]any) bool {
-			return c.misreported.Has(node.GetName() + " " + fmt.Sprint(condition["lastTransitionTime"]))
-		})
-	})
+// misreportedNodes returns the Nodes that have a time from a wrong clock.
+func (c *cluster) misreportedNodes() sets.Set[string] {
+	found := sets.New[string]()
+	for _, node := range c.server.List(nodes) {
+		for _, condition := range entriesOf(node.Object, "conditions") {
+			if c.misreported.Has(node.GetName() + " " + fmt.Sprint(condition["lastTransitionTime"])) {
+				found.Insert(node.GetName())
+			}
+		}
+	}
+	return found
 }

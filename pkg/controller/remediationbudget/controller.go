@@ -46,7 +46,7 @@ const (
 // a status (spec B5.2), and how late those that wait are woken (spec B4.2).
 const evaluateInterval = time.Second
 
-// unaskedFor is how long a new leader leaves a budget exhausted whose status says so: health checks ask sooner (spec B5.2).
+// unaskedFor is how long a new leader leaves a budget exhausted by its status. Normally all health checks ask sooner (spec B5.2).
 const unaskedFor = 3 * time.Second
 
 // Config is what a Controller depends on. Every field is required, except Freshness.

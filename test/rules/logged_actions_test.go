@@ -11,8 +11,8 @@ import (
 	"github.com/nhc-controller/nhc-controller/pkg/apis/remediation/v1alpha1"
 )
 
-// TestDecidedBy: the version that a process has logged counts, and no other that it may have seen.
-func TestDecidedBy(t *testing.T) {
+// TestUsed: the version that a process has logged counts, and no other that it may have seen.
+func TestUsed(t *testing.T) {
 	t.Parallel()
 	s := newFixture()
 	s.node(past, failedNode("n"))
@@ -20,26 +20,26 @@ func TestDecidedBy(t *testing.T) {
 	before := s.rv
 	s.nhc(at(98), healthCheck(func(nhc *v1alpha1.NodeHealthCheck) { nhc.Spec.PauseRequests = []string{"maintenance"} }))
 	for name, tc := range map[string]struct {
-		decision *Decision
-		want     []string
+		logged *LoggedAction
+		want   []string
 	}{
 		"not known":     {nil, nil},
-		"by the former": {&Decision{Version: before}, nil},
-		"by the pause":  {&Decision{Version: s.rv}, []string{"10.1"}},
+		"by the former": {&LoggedAction{Version: before}, nil},
+		"by the pause":  {&LoggedAction{Version: s.rv}, []string{"10.1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := window{nhc: "nhc", node: "n", known: at(97), nodeKnown: at(99), rv: s.rv, at: at(100), first: true, decision: tc.decision}
+			w := window{nhc: "nhc", node: "n", known: at(97), nodeKnown: at(99), rv: s.rv, at: at(100), first: true, logged: tc.logged}
 			require.Equal(t, tc.want, broke(s.constraints(w)))
 		})
 	}
 }
 
-// TestDecisionOf: it is the last one before the request, of the same process and health check.
-func TestDecisionOf(t *testing.T) {
+// TestLoggedAction: it is the last one before the request, of the same process and health check.
+func TestLoggedAction(t *testing.T) {
 	t.Parallel()
 	j := NewJudge(Config{})
-	j.SetDecisions([]Decision{
+	j.SetLoggedActions([]LoggedAction{
 		{Time: at(4), Client: "a", Check: "nhc", Node: "n", Version: 4},
 		{Time: at(1), Client: "a", Check: "nhc", Node: "n", Version: 1},
 		{Time: at(2), Client: "b", Check: "nhc", Node: "n", Version: 2},
@@ -47,9 +47,9 @@ func TestDecisionOf(t *testing.T) {
 		{Time: at(3), Client: "a", Check: "machines/mhc", Node: "Machine machines/m", Version: 5},
 	})
 	by := &Request{Time: at(3), UserAgent: "a/nhc-controller"}
-	require.EqualValues(t, 1, j.decisionOf(by, "nhc", "n").Version)
-	require.Nil(t, j.decisionOf(by, "nhc", "m"))
-	require.EqualValues(t, 5, j.machineDecisionOf(by, &Machine{Namespace: "machines", Name: "m"}).Version)
-	require.Nil(t, j.machineDecisionOf(by, &Machine{Namespace: "machines", Name: "m", Node: "n"}))
-	require.Equal(t, 2, j.figures.Decided)
+	require.EqualValues(t, 1, j.loggedAction(by, "nhc", "n").Version)
+	require.Nil(t, j.loggedAction(by, "nhc", "m"))
+	require.EqualValues(t, 5, j.loggedMachineAction(by, &Machine{Namespace: "machines", Name: "m"}).Version)
+	require.Nil(t, j.loggedMachineAction(by, &Machine{Namespace: "machines", Name: "m", Node: "n"}))
+	require.Equal(t, 2, j.figures.Versioned)
 }

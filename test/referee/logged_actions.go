@@ -15,9 +15,9 @@ import (
 	"github.com/nhc-controller/nhc-controller/test/rules"
 )
 
-// ReadDecisions reads the decisions in the log of a process, which runs with -v=4 and --logging-format=json, and whose
+// ReadLog reads the actions in the log of a process, which runs with -v=4 and --logging-format=json, and whose
 // user agent begins with client.
-func ReadDecisions(path, client string) (decisions []rules.Decision, _ error) {
+func ReadLog(path, client string) (actions []rules.LoggedAction, _ error) {
 	file, err := os.Open(path)
 	if err != nil {
 		return nil, err
@@ -40,10 +40,10 @@ func ReadDecisions(path, client string) (decisions []rules.Decision, _ error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", path, err)
 		}
-		decisions = append(decisions, rules.Decision{
+		actions = append(actions, rules.LoggedAction{
 			Time: time.UnixMicro(int64(line.Milliseconds * 1000)), Client: client, Node: line.Node,
 			Check: cmp.Or(line.NodeHealthCheck, line.MachineHealthCheck), Version: version,
 		})
 	}
-	return decisions, lines.Err()
+	return actions, lines.Err()
 }
