@@ -4,6 +4,7 @@
 package machinehealth
 
 import (
+	"slices"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -118,6 +119,13 @@ func (t *Target) repeatable() time.Time {
 	return t.Vanished.Add(min(max(t.Vanished.Sub(t.Requested), minPause), maxPause))
 }
 
+// afterPause are reasons to wait that are only asked once the pause is over. Others, such as a remediation object that is
+// being deleted, say nothing about it.
+var afterPause = []v1alpha1.DecisionReason{
+	v1alpha1.DecidedControlPlaneBusy, v1alpha1.DecidedEtcdQuorum, v1alpha1.DecidedLeaseTaken, v1alpha1.DecidedForeignRemediation,
+	v1alpha1.DecidedNextBatch, v1alpha1.DecidedCreateFailed, v1alpha1.DecidedUpdateFailed,
+}
+
 // SetVanished notes since when the open remediation of a target is gone. since is what the process knows of it.
 func (t *Target) SetVanished(since, now time.Time) {
 	switch {
@@ -126,7 +134,7 @@ func (t *Target) SetVanished(since, now time.Time) {
 		t.Vanished = since
 	case t.Decided.Reason == v1alpha1.DecidedVanished: // By an earlier process.
 		t.Vanished = t.Decided.Since.Time
-	case t.Decided.Type == v1alpha1.DecisionHeld || t.Decided.Type == v1alpha1.DecisionWaiting: // The pause was over before this process.
+	case t.Decided.Type == v1alpha1.DecisionHeld || slices.Contains(afterPause, t.Decided.Reason): // The pause was over before this process.
 	default:
 		t.Vanished = now.Truncate(time.Second)
 	}

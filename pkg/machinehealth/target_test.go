@@ -60,6 +60,9 @@ func TestVanished(t *testing.T) {
 	decided := func(t *Target) {
 		t.Decided = v1alpha1.Decision{Reason: v1alpha1.DecidedVanished, Since: metav1.NewTime(epoch.Add(time.Minute))}
 	}
+	reason := func(reason v1alpha1.DecisionReason) func(*Target) {
+		return func(t *Target) { t.Decided = v1alpha1.Decision{Reason: reason, Type: v1alpha1.DecisionWaiting} }
+	}
 	const never = -1
 	for name, tc := range map[string]struct {
 		entry  v1beta1.Remediation
@@ -74,7 +77,9 @@ func TestVanished(t *testing.T) {
 		"the process knows since when":  {open, target(machine("m"), decided), 12 * time.Minute, time.Hour, 24 * time.Minute},
 		"status knows it":               {open, target(machine("m"), decided), 0, time.Hour, 6 * time.Minute},
 		"status knows that it is over":  {open, target(machine("m"), func(t *Target) { t.Decided.Type = v1alpha1.DecisionHeld }), 0, time.Minute, never},
-		"and waits for something else":  {open, target(machine("m"), func(t *Target) { t.Decided.Type = v1alpha1.DecisionWaiting }), 0, time.Minute, never},
+		"the slot was asked after it":   {open, target(machine("m"), reason(v1alpha1.DecidedControlPlaneBusy)), 0, time.Minute, never},
+		"its deletion was awaited":      {open, target(machine("m"), reason(v1alpha1.DecidedAwaitingDeletion)), 0, time.Minute, 6 * time.Minute},
+		"it was soon unhealthy":         {open, target(machine("m"), reason(v1alpha1.DecidedSoonUnhealthy)), 0, time.Minute, 6 * time.Minute},
 		"its object is there":           {open, target(machine("m"), with(cr("m"))), 0, time.Minute, never},
 		"its annotation is there":       {open, target(machine("m", firstKey)), 0, time.Minute, never},
 		"P5 objects cannot be read":     {open, target(machine("m"), func(t *Target) { t.Incomplete = true }), 0, time.Minute, never},
